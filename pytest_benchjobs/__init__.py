@@ -35,6 +35,7 @@ _HOME = {
     "TrialFailed": "job.interactive",
     "TrialResult": "model.result",
     "TrialScore": "agents.protocol",
+    "scenario_ids": "job.script",
     "scorer": "scoring.registering",
     "open": "api",
     "start": "job.script",
@@ -42,6 +43,10 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME.keys() - {"open"})  # `import *` shall not hide the one everybody knows
+
+
+def __dir__() -> list[str]:
+    return sorted({*_HOME, "__version__"})
 
 
 def __getattr__(name: str) -> Any:

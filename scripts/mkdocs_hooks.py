@@ -6,6 +6,7 @@ Other files of docs/ and of the examples are there as they are, for links to a m
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -17,6 +18,8 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "reports/README.md")
 TREES = ("docs", "conftest_examples")
 _IGNORED = {"__pycache__", ".pytest_cache", "reports"}
 _CODE = re.compile(r"`[^`]+`")
+_NAME = re.compile(r"\w+(?:[./:=]+\w+)+")
+_SHOWN = 200
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -37,6 +40,21 @@ def on_page_markdown(markdown: str, **_: object) -> str:
         _CODE.sub(lambda code: code[0].replace(r"\|", "|"), line) if line.startswith("|") else line
         for line in markdown.split("\n")
     )
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Name its page in the title of each section that can be searched, and let the words of a name find it."""
+    path = Path(config.site_dir, "search", "search_index.json")
+    index = json.loads(path.read_text("utf-8"))
+    pages = {entry["location"]: entry["title"] for entry in index["docs"]}
+    for entry in index["docs"]:
+        page = pages[entry["location"].partition("#")[0]]
+        if entry["title"] != page:
+            entry["title"] = f"{page}: {entry['title']}"
+        # The search knows `conftest.py` as one word. A hit shows the first 200 characters, so `conftest` comes after.
+        words = {word for name in _NAME.findall(entry["text"]) for word in re.findall(r"\w{3,}", name)}
+        entry["text"] = " ".join([entry["text"].ljust(_SHOWN), *sorted(words)])
+    path.write_text(json.dumps(index), "utf-8")
 
 
 def published() -> list[str]:

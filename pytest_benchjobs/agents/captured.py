@@ -1,4 +1,4 @@
-"""`captured`: no agent at all. Its trials are runs that were captured earlier; it hands on what is in their files."""
+"""`captured`: replays runs that were captured earlier, from their files; no agent works."""
 
 from __future__ import annotations
 

@@ -72,6 +72,10 @@ class DescribedAgent:
         """The parsed description."""
         return self._read()
 
+    def _for(self, spec: AgentSpec) -> Description:
+        """The description of a call, which has a model only if one was given or it needs one."""
+        return self.description if spec.model is None else self.description.with_model()
+
     @property
     def source_path(self) -> Path | None:
         """The file or directory of this machine that has its program; None: it is fetched, or in the image."""
@@ -133,7 +137,7 @@ class DescribedAgent:
         """
         from .description import filled
 
-        description = self.description
+        description = self._for(call.spec)
         if call.spec.version is not None and description.source.npm is None:
             raise AgentSetupFailed(
                 f"{self.name} has no versions to choose from; leave out @{call.spec.version}"
@@ -189,9 +193,9 @@ class DescribedAgent:
     def _target(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> ModelTarget | None:
-        if not self.description.wires:
+        description = self._for(spec)
+        if not description.wires:
             return None
-        description = self.description
         target = target_of(spec, description.wires, description.provider, environ, params)
         endpoint = target.endpoint
         if endpoint.provider != description.provider or not description.key_variables:

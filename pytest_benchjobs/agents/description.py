@@ -70,6 +70,13 @@ _MEANT = {
 }
 """Words for keys of other formats -> the key that is meant."""
 
+_USUAL: dict[Wire, dict[str, str]] = {
+    "openai": {"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": "{key}"},
+    "anthropic": {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{key}"},
+    "google": {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}", "GOOGLE_API_KEY": "{key}"},
+}
+"""Wire -> the variables that libraries read, for an agent that names no wires."""
+
 Text = Annotated[str, Field(min_length=1)]
 Value = str | dict[str, Any]
 
@@ -197,7 +204,7 @@ class Description(CallSettings):
     stdin: Annotated[bool, Strict()] = True
     """True: its standard input is the problem statement. Else it is closed, and `argv` should contain `{problem}`."""
     wires: tuple[Wire, ...] = ()
-    """Wires that it supports. None: it needs no model."""
+    """Wires that it supports. None: it needs no model, and gets the usual variables of one that is given."""
     provider: Text | None = None
     """Default provider of its models. None: the name of the model tells the provider."""
     key_variables: tuple[EnvName, ...] = ()
@@ -215,7 +222,7 @@ class Description(CallSettings):
     parameters: dict[Text, Parameter] = {}
     """Parameters that it takes."""
     conversation: TurnSettings | None = None
-    """How it continues a conversation. None: it cannot, and is told the conversation so far."""
+    """Calls that continue a conversation. None: it cannot, and gets the conversation so far."""
     mcp: McpSettings | None = None
     """Settings for the MCP servers of a scenario."""
     skills: Text | None = None
@@ -251,6 +258,16 @@ class Description(CallSettings):
                 if name not in known:
                     near = "there is none here" if name in PLACEHOLDERS else did_you_mean(name, known).strip()
                     yield place, f"unknown placeholder {{{name}}}; {near or 'see docs/agents.md'}"
+
+    def with_model(self) -> Description:
+        """Itself, with the usual variables of a model's provider if it names no wires. Its own variables stay."""
+        if self.wires:
+            return self
+        usual = (
+            Case(wires=(wire,), env={**env, "BENCH_MODEL": "{model}", **self.env})
+            for wire, env in _USUAL.items()
+        )
+        return self.model_copy(update={"wires": tuple(_USUAL), "cases": (*self.cases, *usual)})
 
     @property
     def _transports(self) -> tuple[str, ...]:

@@ -53,11 +53,9 @@ def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
             )
         if spec.command is not None:
             found[spec.name] = Command(name=spec.name, needs_model=False)
-        elif spec.name not in found or spec.model is not None:
+        elif spec.name not in found:
             try:
-                found[spec.name] = _of_path(
-                    spec.name, Path(spec.path or ""), has_model=spec.model is not None
-                )
+                found[spec.name] = _of_path(spec.name, Path(spec.path or ""))
             except OSError as error:
                 raise InputError(
                     f"agent {spec.name}: cannot be read: {error.strerror}", path=error.filename or spec.path
@@ -65,7 +63,7 @@ def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
     return found
 
 
-def _of_path(name: str, path: Path, *, has_model: bool) -> DescribedAgent:
+def _of_path(name: str, path: Path) -> DescribedAgent:
     """The agent of a file or directory in a checkout."""
     if not exists(path):
         raise InputError(f"agent {name}: there is no {path}; give the path of a program or of its directory")
@@ -79,12 +77,12 @@ def _of_path(name: str, path: Path, *, has_model: bool) -> DescribedAgent:
                 f"{name}.agent.toml beside it:\n" + _example(name, path.name, "{agent}"),
                 path=path,
             )
-        return _described(name, path, argv, has_model=has_model)
+        return _described(name, path, argv)
     if (file := _agent_file(name, path)) is not None:
         return DescribedAgent.of_file(file, name=name)
     argv = starting_file(name, path)
     if argv is not None:
-        return _described(name, path, argv, has_model=has_model)
+        return _described(name, path, argv)
     raise InputError(
         f"agent {name}: nothing says how to start it: there is none of {', '.join(_NAMES[:2])}, {name}, agent.py, "
         f"main.py and so on. Write an agent file {name}.agent.toml into it:\n"
@@ -133,29 +131,14 @@ def _starting(file: Path, place: str) -> list[str] | None:
     return None if interpreter is None else [interpreter, place]
 
 
-def _described(name: str, path: Path, argv: Sequence[str], *, has_model: bool) -> DescribedAgent:
-    """The agent of a path without an agent file. With a model it gets the usual variables of the model's provider."""
+def _described(name: str, path: Path, argv: Sequence[str]) -> DescribedAgent:
+    """The agent of a path without an agent file."""
 
     def describe() -> Description:
-        from .description import Case, Description, ProgramSource
+        from .description import Description, ProgramSource
 
-        cases = (
-            Case(wires=("openai",), env={"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": "{key}"}),
-            Case(wires=("anthropic",), env={"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{key}"}),
-            Case(
-                wires=("google",),
-                env={"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}", "GOOGLE_API_KEY": "{key}"},
-            ),
-        )
-        return Description(
-            name=name,
-            about=f"{path}, started with {' '.join(argv)}",
-            source=ProgramSource(path=str(path)),
-            argv=tuple(argv),
-            wires=("openai", "anthropic", "google") if has_model else (),
-            env={"BENCH_MODEL": "{model}"} if has_model else {},
-            cases=cases if has_model else (),
-        )
+        about = f"{path}, started with {' '.join(argv)}"
+        return Description(name=name, about=about, source=ProgramSource(path=str(path)), argv=tuple(argv))
 
     return DescribedAgent(name, describe)
 

@@ -1,6 +1,6 @@
 """An agent that is driven from outside: by a test function, a script, a person at a prompt.
 
-Its trial is a trial as any other, whose step "the agent works" waits for calls of the driver. `Handover` is the border
+Its trial is like any other, but its step "the agent works" waits for calls of the driver. `Handover` is the border
 between two threads. The trial's thread runs every call on the sandbox, one after the other, as the protocol of
 sandboxes requires; the driver's thread waits for the results. Scorers enter only when the driver has ended its work.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import itertools
 import json
 import queue
 import threading
@@ -27,7 +28,7 @@ from ..store.text import clean, one_line
 from .protocol import AgentCall, AgentCommand, AgentReading, DrivenShell, TrialScore
 from .providers import ModelTarget, target_of
 from .reading import reader_of
-from .reading.values import bounded, count_at, items_at, text_at
+from .reading.values import at, bounded, count_at, items_at, text_at
 
 _WIRES: tuple[Wire, ...] = ("openai", "anthropic", "google")
 _POLL = 0.2
@@ -51,7 +52,7 @@ class Stage(enum.Enum):
 
 
 class Handover:
-    """Border between the thread of a trial and whoever drives it.
+    """Border between the thread of a trial and its driver.
 
     `patience` is in seconds for which the sandbox outlives its timeouts, for people who look at it.
     """
@@ -68,9 +69,9 @@ class Handover:
         """Score of the last turn."""
         self.turn = 0
         self.gave_up: str | None = None
-        """Why the driver gave up, such as the exception of its function."""
+        """Reason why the driver gave up, such as the exception of its function."""
         self.cut = ""
-        """Why the work was ended by the trial; emptied once the driver knows, by asking for the score."""
+        """Reason why the trial ended the work; emptied once the driver knows, by asking for the score."""
         self._lock = threading.Lock()
         self._stage = Stage.STARTING
         self._shell: DrivenShell | None = None
@@ -211,18 +212,14 @@ class Handover:
     def chat(self, shell: DrivenShell, body: Mapping[str, Any]) -> tuple[int, Any]:
         """Call the model by Chat Completions, as a step of the trajectory."""
         status, said = shell.post(f"{GATEWAY_URL['openai']}/chat/completions", body)
-        for choice in items_at(said, "choices"):
+        answer = {"error": at(said, "error")}
+        for choice in itertools.islice(items_at(said, "choices"), 1):
             self._answered = text_at(choice, "message", "content")
-            self._answer(
-                shell,
-                self._answered,
-                [],
-                usage={
-                    "prompt_tokens": count_at(said, "usage", "prompt_tokens"),
-                    "completion_tokens": count_at(said, "usage", "completion_tokens"),
-                },
-            )
-            break
+            message = bounded(choice.get("message"), _LOGGED)
+            whole = message if isinstance(message, dict) else {"content": message}
+            usage = {name: count_at(said, "usage", name) for name in ("prompt_tokens", "completion_tokens")}
+            answer = {"choices": [{"message": whole}], "usage": usage}
+        self._event(shell, "chat", status=status, answer=bounded(answer, 2 * _LOGGED))
         return status, said
 
     def reply(self, shell: DrivenShell, text: str) -> None:
@@ -235,9 +232,9 @@ class Handover:
         self._answer(shell, "", [{"id": key, "name": name, "arguments": bounded(arguments, _LOGGED)}])
         return key
 
-    def _answer(self, shell: DrivenShell, text: str, calls: list[dict[str, Any]], **more: Any) -> None:
+    def _answer(self, shell: DrivenShell, text: str, calls: list[dict[str, Any]]) -> None:
         self._steps += 1
-        self._event(shell, "answer", turn=self._steps, text=text, calls=calls, **more)
+        self._event(shell, "answer", turn=self._steps, text=text, calls=calls)
 
     @staticmethod
     def _event(shell: DrivenShell, kind: str, **fields: Any) -> None:
@@ -302,7 +299,7 @@ class InteractiveAgent:
 
 
 class _Undriven(Handover):
-    """A trial that nobody drives, such as one of a dry run."""
+    """A trial without a driver, such as one of a dry run."""
 
     def work(self, shell: DrivenShell) -> int:  # noqa: ARG002  it does nothing
         raise AgentSetupFailed("this trial is driven by a test function or a script, and neither is at work")

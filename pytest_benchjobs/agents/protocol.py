@@ -91,7 +91,7 @@ class Shell(Protocol):
 
 
 class DrivenShell(Shell, Protocol):
-    """Access to the sandbox for whoever drives an agent from outside: a test function, a script, a person."""
+    """Access to the sandbox for the driver of an agent from outside: a test function, a script, a person."""
 
     def run(
         self,
@@ -147,7 +147,7 @@ class TrialScore:
     scorers: tuple[ScorerResult, ...] = ()
     """Results of the scorers; none if the scenario is confidential."""
     failure: Failure | None = None
-    """Why it did not pass."""
+    """Reason for not passing."""
 
     @property
     def passed(self) -> bool:
@@ -221,7 +221,7 @@ class Agent(Protocol):
     None, nothing is known, and all capabilities are assumed.
 
     If it also has `resumes`, which is True, it continues the conversation of `AgentCall.conversation` by itself, and
-    its problem statement is the new message alone. Any other agent is told the conversation so far.
+    its problem statement is the new message alone. Any other agent gets the conversation so far.
 
     If it also has `parameters`, a frozenset of the names of the parameters it reads, others are reported. Without it,
     or with None, it may read any.

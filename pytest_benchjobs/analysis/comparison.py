@@ -181,6 +181,7 @@ def _row(
         a_agent=first.before.agent,
         b_agent=first.now.agent,
         scenarios=len(pairs),
+        clusters=None if measured.clusters is None else measured.units,
         a=a,
         b=b,
         delta=delta,

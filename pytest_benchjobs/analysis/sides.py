@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from ..model.metric import Metric
 from ..model.numbers import mean
 from ..model.result import Outcome
 from ..model.scenario import GradeIn
-from ..store.rows import NOT_NEEDED, PairRow, metrics_of
+from ..store.rows import NOT_NEEDED, PairRow, metrics_of, tags_of
 from ..store.text import one_line
 from ..system.garbage import gc_paused
 
@@ -75,7 +74,7 @@ class Cell(NamedTuple):
     threshold: float = 1.0
     """Score from which an attempt passes, unless its agent crashed or ran into a limit."""
     metrics: tuple[Series, ...] = ()
-    """What scorers measured in the attempts in `scores`, as far as known."""
+    """Metrics of scorers in the attempts in `scores`, as far as known."""
     graded_in: tuple[str, ...] = (UNKNOWN,)
     """Keys of `PLACES`, sorted: where the attempts in `scores` were graded, as far as programs of scorers ran."""
     reused: tuple[str, ...] = ()
@@ -231,7 +230,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         tokens=tuple(tokens),
         comparable=comparable,
         mixed=len(kept) < len(rows),
-        tags=_tags(first.tags) if first is not None and first.tags else (),
+        tags=() if first is None else tags_of(first.tags),
         cluster=first.cluster if first is not None else None,
         known=first.known if first is not None else None,
         threshold=first.threshold if first is not None else 1.0,
@@ -264,7 +263,7 @@ def _only(row: PairRow) -> Cell:
             (into + out,) if worked and into is not None and out is not None else (),
             comparable,
             False,
-            _tags(tags) if tags else (),
+            tags_of(tags) if tags else (),
             cluster,
             known,
             threshold,
@@ -293,9 +292,3 @@ def _series(texts: Iterable[str | None]) -> tuple[Series, ...]:
     return tuple(
         Series(name, newest.unit, newest.direction, tuple(values)) for name, (newest, values) in found.items()
     )
-
-
-@functools.lru_cache(maxsize=1024)
-def _tags(text: str) -> tuple[str, ...]:
-    listed = json.loads(text)
-    return tuple(str(tag) for tag in listed) if isinstance(listed, list) else ()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ..model.job import JobConfig
+from ..model.node_ids import group_id
 from ..model.policy import Policy
 from ..model.result import Failure, FailureClass, Outcome, TrialResult
 from ..model.usage import FIGURES, Usage
@@ -43,12 +44,6 @@ def by_scenario(trials: Iterable[_Trial], config: JobConfig) -> Iterator[tuple[s
 def explaining(result: TrialResult, attempts: Iterable[TrialResult]) -> TrialResult:
     """Return the trial whose logs explain a result: for a verdict of several attempts, the first with its outcome."""
     return next((attempt for attempt in attempts if attempt.outcome is result.outcome), result)
-
-
-def group_id(node_id: str, attempt: int) -> str:
-    """Return the node id of the test that an attempt belongs to: without the number of the attempt."""
-    ending = f"-{attempt}]"
-    return node_id.removesuffix(ending) + "]" if node_id.endswith(ending) else node_id
 
 
 def verdict(node_id: str, results: Sequence[TrialResult], policy: Policy, attempts: int) -> TrialResult:

@@ -22,7 +22,7 @@ from ..store.layout import TrialLayout
 from ..store.listing import JOBS, RUNS, Wanted, each
 from ..store.reader import HistoryReader
 from ..store.results import find_job, origins
-from ..store.rows import EventRow, JobView, RunRow, ScoreRow, TrialView, metrics_of
+from ..store.rows import EventRow, JobView, RunRow, ScoreRow, TrialView, metrics_of, tags_of
 from ..store.text import clean, one_line
 from ..store.trials import read_result
 
@@ -221,7 +221,7 @@ class Run(RunRow):
         return self.trials().table()
 
 
-class Trial(TrialView[datetime.datetime]):
+class Trial(TrialView[datetime.datetime, tuple[str, ...]]):
     """A trial that ended. Times are UTC, cost is in US dollars. See also `measured`, for its metrics."""
 
     _results: Path
@@ -297,7 +297,7 @@ def _trials(
                 values = row._asdict()
                 for name in ("started_at", "finished_at"):
                     values[name] = datetime.datetime.fromisoformat(values[name])
-                trial = Trial(**values)
+                trial = Trial(**{**values, "tags": tags_of(row.tags)})
                 trial._results = results
                 yield trial
 

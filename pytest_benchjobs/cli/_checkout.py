@@ -9,12 +9,14 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from ..agents.builtin import RESERVED
 from ..agents.described import SUFFIXES, DescribedAgent
 from ..agents.given import given_agents, starting_file
 from ..model.errors import InputError
 from ..settings.agents import read_agent
+from ..sources.manifest import is_manifest
 
 _AGENT_DIRECTORY = re.compile(r"(?:.*[-_])?(?:agent|bot)", re.IGNORECASE)
 _IMAGES = {"python3": "python:3.12-slim", "node": "node:22-slim"}
@@ -22,19 +24,21 @@ _PLAIN_IMAGE = "debian:bookworm-slim"
 _NEW = "my-agent"
 _USUAL = "github"
 _CI_FILES = {
-    "github": (".github/workflows/benchmark.yml", "", ""),
+    "github": (".github/workflows/benchmark.yml", "", "", ".github/workflows/*.y*ml"),
     "gitlab": (
         ".gitlab-ci.yml",
         ".gitlab/benchmark.yml",
         "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]",
+        ".gitlab/*.y*ml",
     ),
     "jenkins": (
         "Jenkinsfile",
         "benchmarks/Jenkinsfile",
         "create a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
+        "*/Jenkinsfile",
     ),
 }
-"""CI system -> the file that it looks for; the one to write where that is taken, and how to have it used."""
+"""CI system -> the file that it looks for; the one to write where that is taken, and how to have it used; others."""
 _GIT_SECONDS = 10.0
 
 
@@ -58,14 +62,16 @@ class Checkout:
     """Advice how to have the CI file used, where the system would not find it by itself."""
     agent_file: str | None = None
     """Agent file that is there already."""
-    ci_seen: bool = False
-    """True if the CI system was detected or named; False: it is the default."""
+    ci_origin: Literal["seen", "named", "usual"] = "named"
+    """How the CI system became known: by files or the git remote, by `--ci`, or as nothing else was seen."""
+    manifest: str | None = None
+    """Benchmark that is there already."""
 
     def lines(self) -> Iterator[str]:
         """Return lines that tell what was found."""
-        system = f", CI of {self.ci}" if self.ci and self.ci_seen else ""
+        system = f", CI of {self.ci}" if self.ci_origin == "seen" else ""
         yield f"found  project {self.project}, main branch {self.branch}{system}"
-        if self.ci and not self.ci_seen:
+        if self.ci_origin == "usual":
             yield f"no CI system found; writing a file for {self.ci}; --ci names another, or none"
         if self.agent_file is not None:
             yield f"found  agent {self.agent}, described by {self.agent_file}"
@@ -78,9 +84,10 @@ class Checkout:
 def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
     """Look at the checkout in a directory. `agent` is `NAME=./PATH`, if one was named; `ci` may be `auto` or `none`."""
     project = _slug(_project(root))
-    seen = _system(root) if ci == "auto" else None if ci == "none" else ci
-    system = seen or (_USUAL if ci == "auto" else None)
+    seen = _system(root) if ci == "auto" else None
+    system = None if ci == "none" else (seen or _USUAL) if ci == "auto" else ci
     file, include = _ci_file(root, system)
+    manifests = sorted(path for path in (root / "benchmarks").glob("*") if is_manifest(path))
     name, path, argv, described = _agent(root, project, agent)
     is_new = path is None and described is None
     program = (root / path).joinpath(argv[-1].removeprefix("{agent}").lstrip("/")) if path and argv else None
@@ -96,7 +103,8 @@ def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
         ci_file=file,
         ci_include=include,
         agent_file=described,
-        ci_seen=seen is not None,
+        ci_origin="named" if ci != "auto" else "usual" if seen is None else "seen",
+        manifest=manifests[0].relative_to(root).as_posix() if manifests else None,
     )
 
 
@@ -167,11 +175,21 @@ def _system(root: Path) -> str | None:
 
 
 def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:
-    """Return the name of the CI file, and advice how to register it where the system does not find it by itself."""
+    """Return the name of the CI file, one that runs benchmarks already if there is, and advice how to have it used."""
     if system is None:
         return None, None
-    usual, other, advice = _CI_FILES[system]
-    return (other, advice) if advice and (root / usual).exists() else (usual, None)
+    usual, other, advice, pattern = _CI_FILES[system]
+    places = (root / usual, *sorted(root.glob(pattern)))
+    ours = next((path.relative_to(root).as_posix() for path in places if "benchjobs" in _text(path)), None)
+    file = ours or (other if advice and (root / usual).exists() else usual)
+    return file, advice if file == other and other not in _text(root / usual) else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _branch(root: Path) -> str:

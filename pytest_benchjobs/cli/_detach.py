@@ -20,6 +20,7 @@ from ..job.detach import why_it_ended
 from ..model.environ import HOST, Variable
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
+from ..model.scenario import DEFAULT_AGENT_TIMEOUT
 from ..report.documents import mirror
 from ..report.documents.jobs import DetachDocument
 from ..settings.env_file import read_env_file
@@ -28,7 +29,7 @@ from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
 from ..system.paths import with_home
 from ..trial.secrets import unmistakable
-from ._output import emit
+from ._output import emit, say_wait
 from ._pytest_call import Call
 from ._run_options import RunRequest
 
@@ -43,7 +44,7 @@ def run_detached(request: RunRequest, output: str) -> int:
     if document.status == "failed":
         raise InputError(document.message or f"pytest ended at once; see {document.log}")
     own = document.agent_timeout
-    timeout = "7200s unless a scenario has its own" if own is None else f"{own:g}s"
+    timeout = f"{DEFAULT_AGENT_TIMEOUT:g}s unless a scenario has its own" if own is None else f"{own:g}s"
     return _print(document, f"Benchmark job created: {document.job} (agent timeout = {timeout})", output)
 
 
@@ -51,6 +52,7 @@ def resume_detached(call: Call, directory: Path, record: JobRecord, output: str)
     """Start pytest for a job that is to be resumed, and print the job's id."""
     bundle = JobBundle.open(directory, record.id)
     log = bundle.layout.log
+    say_wait("starting the job")
     try:
         _set_aside(log)
         with log.open("ab") as file:
@@ -102,6 +104,7 @@ def _launch(request: RunRequest, job_id: str) -> None:
         "arguments": request.call.arguments,
         "cwd": str(request.call.directory),
     }
+    say_wait("starting the job")
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest_benchjobs.job.detach"],
         cwd=request.call.directory,

@@ -14,6 +14,7 @@ from ..job.detach import why_it_ended
 from ..job.planning import PLANNER, Planner
 from ..model.errors import InputError
 from ..system.temporary import temporary_directory
+from ._output import say_wait
 from ._pytest_call import INTERRUPTED, Call
 
 
@@ -23,6 +24,7 @@ def dry_run(call: Call, planner: Planner) -> None:
     # warn of modules that this process has imported.
     alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
     status = 0
+    say_wait("collecting the trials")
     with temporary_directory("plan") as place:
         log = place / "pytest.log"
         token = PLANNER.set(planner)
@@ -42,12 +44,11 @@ def dry_run(call: Call, planner: Planner) -> None:
 
 @contextlib.contextmanager
 def _as_called(call: Call, output: IO[str]) -> Iterator[None]:
-    """Give this process what `python -m pytest` has: the call's variables, its directory to import from, an output."""
+    """Give this process what `pytest` has: the call's variables, nothing to read, an output."""
     variables, places, argv = dict(os.environ), [*sys.path], sys.argv
     descriptors = {number: os.dup(number) for number in (0, 1, 2)}
     os.environ.clear()
     os.environ.update(call.environment)
-    sys.path.insert(0, str(call.directory))
     try:
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)

@@ -45,7 +45,7 @@ class EarlierJob(NamedTuple):
 def call_options(command: _Command) -> _Command:
     """Options and argument of all four commands."""
     for option in (
-        output_option,
+        output_option("summary"),
         directory_option,
         click.option(
             "--env-vars", multiple=True, metavar="KEY=value...",

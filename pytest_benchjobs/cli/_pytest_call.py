@@ -20,7 +20,7 @@ from ..settings.call import Said, split
 from ..settings.table import BY_NAME
 from ..store.bundle import new_job_id
 from ..system.redact import looks_secret
-from ._output import emit
+from ._output import emit, say_wait
 
 _ENV = BY_NAME["env"]
 _REDACTED = "[redacted]"
@@ -40,8 +40,8 @@ class Call(NamedTuple):
 
     @property
     def command(self) -> list[str]:
-        """The whole command line, with the running Python."""
-        return [sys.executable, "-m", "pytest", *self.arguments]
+        """The whole command line, with the running Python; as for `pytest`, nothing is imported from the directory."""
+        return [sys.executable, "-P", "-m", "pytest", *self.arguments]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,6 +75,7 @@ def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
 
     Ctrl-C reaches pytest from the terminal; SIGTERM and SIGHUP are passed on. pytest then ends by itself.
     """
+    say_wait("starting pytest")
     with (
         subprocess.Popen(call.command, cwd=call.directory, env=call.environment, stdout=stdout) as process,
         passing_on(process),

@@ -278,11 +278,6 @@ def _benchmarks(options: Mapping[str, Any]) -> dict[str, Written]:
         raise click.UsageError("--benchmarks is empty; name a benchmark")
     named = tuple(dict.fromkeys([*options["benchmark"], *filter(None, names)]))
     scenarios = options["scenarios"]
-    if options["benchmark"] and scenarios:
-        raise click.UsageError(
-            "--benchmark and --scenarios cannot both be given; for some scenarios of a benchmark use --benchmarks "
-            "NAME --scenarios ID"
-        )
     if options["everything"] and named:
         raise click.UsageError("--all and --benchmark cannot both be given")
     if not (named or options["everything"]) and not _named_elsewhere(options):

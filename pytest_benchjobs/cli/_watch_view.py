@@ -18,7 +18,7 @@ from ..model.quota import OnQuota, Quota
 from ..model.result import Outcome
 from ..report.documents.watch import elapsed
 from ..report.table import Cell, Column, Shown, count_cell, marks, tabulate
-from ..report.units import cost, duration, mean_text, number
+from ..report.units import cost, duration, mean_text, number, tokens
 from ..store.text import one_line
 
 _SILENT_SECONDS = 30.0
@@ -126,7 +126,10 @@ def agents(live: Live, room: int) -> list[str]:
             lambda row: "-" if len(rows) > 1 and row is rows[-1] else mean_text(row[1].mean_score),
         ),
         (Column("Spend", number=True, spare=True), lambda row: cost(row[1].cost_usd)),
-        (Column("Tokens", number=True, spare=True), lambda row: _tokens(row[1])),
+        (
+            Column("Tokens", number=True, spare=True),
+            lambda row: tokens(row[1].input_tokens, row[1].output_tokens),
+        ),
     ]
     return list(tabulate(rows, room, shown))
 
@@ -367,14 +370,3 @@ def _took(event: Ended) -> str:
 def _clock(seconds: float) -> str:
     """`7s`, `4m12s`, `2h05m`."""
     return f"{max(0, int(seconds))}s" if seconds < 60 else duration(seconds)
-
-
-def _tokens(tally: Tally) -> str:
-    """`950`, `12k`, `3.4M`: input and output tokens."""
-    if tally.input_tokens is None and tally.output_tokens is None:
-        return "-"
-    count = float((tally.input_tokens or 0) + (tally.output_tokens or 0))
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{letter}"
-    return f"{count:.0f}"

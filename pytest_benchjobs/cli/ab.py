@@ -38,7 +38,7 @@ _RAN = (0, 1, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID)
 @click.option("--b", required=True, metavar="AGENT:MODEL", help="The side that is judged.")
 @run_options
 @click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")
-@output_option
+@output_option("gate")
 def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> int:
     """Run two agents, versions, models or endpoints in one job in which they take turns, and judge B by A.
 

@@ -22,6 +22,7 @@ from ..agents.readiness import key_variables
 from ..agents.starting import start_fault
 from ..model.errors import AgentSetupFailed, InputError
 from ..report.documents import mirror
+from ..report.documents.changes import Fetched, FetchedDocument
 from ..report.documents.machine import AgentDocument, AgentItem, AgentsDocument, PackageItem
 from ..report.table import Cell, Column, tabulate, width
 from ..settings.agents import read_agent
@@ -33,7 +34,7 @@ from ._output import emit, output_option, say
 
 
 @click.group(invoke_without_command=True)
-@output_option
+@output_option("agents")
 @click.pass_context
 def agents(context: click.Context, output: str) -> None:
     """List, show and fetch agents. By itself it lists them.
@@ -46,7 +47,7 @@ def agents(context: click.Context, output: str) -> None:
 
 
 @agents.command("list")
-@output_option
+@output_option("agents")
 def list_(output: str) -> None:
     """List agents: version, whether it is on this machine, whether a key is set."""
     items = tuple(_item(agent) for agent in _known().values())
@@ -58,7 +59,7 @@ def list_(output: str) -> None:
 @click.option(
     "--verify", is_flag=True, help="Read all its files, and compare them with those that were fetched."
 )
-@output_option
+@output_option("agent")
 def show(name: str, verify: bool, output: str) -> int:
     """Show what an agent needs and what was fetched for it. NAME may be NAME@VERSION, or NAME=./PATH.
 
@@ -105,22 +106,27 @@ def _files_of(agent: DescribedAgent) -> dict[str, Any]:
     metavar="FILE",
     help="Use an archive made elsewhere with `npm pack` instead of the network; repeatable.",
 )
-def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
+@output_option("fetched")
+def fetch(names: tuple[str, ...], archives: tuple[Path, ...], output: str) -> None:
     """Fetch agents: once for this machine, checked. What is here already is not fetched again."""
     tell = functools.partial(say, err=True)
     wanted = [(name, *_described(name)) for name in names]
     if archives and len(wanted) > 1:
         raise click.UsageError("--from: name one agent at a time")
+    fetched: list[Fetched] = []
     for name, agent, version in wanted:
         packages = agent.packages(version)
         if not packages:
             tell(f"{name}: nothing to fetch")
-        elif archives:
+            fetched.append(Fetched(name=name, action="nothing"))
+        if archives and packages:
             fetch_from(packages, archives, tell)
-        else:
-            for package in packages:
-                if not fetch_package(package, tell):
-                    tell(f"{package}: is here")
+        for package in packages:
+            is_new = bool(archives) or fetch_package(package, tell)
+            if not is_new:
+                tell(f"{package}: is here")
+            fetched.append(Fetched.of(package, package.directory, is_new=is_new))
+    emit(FetchedDocument(fetched=tuple(fetched)), lambda: (), output)
 
 
 def _known() -> dict[str, Agent]:

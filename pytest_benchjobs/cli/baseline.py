@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ from ..model.baseline import DEFAULT_NAME, BaselineEntry, BaselineFile
 from ..model.errors import InputError
 from ..report.documents import mirror
 from ..report.documents.baselines import BaselineDocument, BaselinesDocument, baseline_document
+from ..report.documents.changes import BaselineChange, WrittenDocument
 from ..report.table import Column, aligned, tabulate, width
 from ..report.units import counted, mean_text
 from ..store.baseline_file import baseline_json
@@ -32,7 +34,7 @@ from ..store.results import find_job, has_results
 from ..store.text import clean, one_line
 from ._dead_jobs import death_of
 from ._directory import FILE, directory_option
-from ._output import emit, output_option, say
+from ._output import confirm, emit, output_option, say, yes_option
 
 _MOST = 100
 _WORSE = ("regressed", "inconclusive", "invalid")
@@ -79,9 +81,10 @@ def baseline() -> None:
 @_pool_option
 @_force_option
 @directory_option
-def set_(job: str, name: str, reason: str | None, pool: int, force: bool, directory: Path) -> None:
+@output_option("baseline-change")
+def set_(**given: Any) -> None:
     """Make JOB a baseline: an id, the beginning of one, a name, or last."""
-    _set(directory, job, name, reason, pool=pool, force=force, moving=False)
+    _set(**given, moving=False)
 
 
 @baseline.command()
@@ -91,14 +94,15 @@ def set_(job: str, name: str, reason: str | None, pool: int, force: bool, direct
 @_pool_option
 @_force_option
 @directory_option
-def accept(job: str, reason: str, name: str, pool: int, force: bool, directory: Path) -> None:
+@output_option("baseline-change")
+def accept(**given: Any) -> None:
     """Move a baseline to JOB, which a gate called regressed: its results are the accepted ones from now on."""
-    _set(directory, job, name, reason, pool=pool, force=force, moving=True)
+    _set(**given, moving=True)
 
 
 @baseline.command("list")
 @directory_option
-@output_option
+@output_option("baselines")
 def list_(directory: Path, output: str) -> None:
     """List the baselines."""
     entries: tuple[BaselineEntry, ...] = ()
@@ -114,7 +118,7 @@ def list_(directory: Path, output: str) -> None:
 @click.argument("name", default=DEFAULT_NAME, metavar="NAME|SPEC")
 @click.option("-e", "--extended", is_flag=True, help="Also list every scenario.")
 @directory_option
-@output_option
+@output_option("baseline")
 def show(name: str, extended: bool, directory: Path, output: str) -> None:
     """Show the content of a baseline, and its history.
 
@@ -127,13 +131,19 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 @baseline.command()
 @click.argument("name")
 @click.option("--reason", metavar="TEXT", help="Reason, kept in the baseline's history.")
+@yes_option
 @directory_option
-def delete(name: str, reason: str | None, directory: Path) -> None:
-    """Delete the baseline NAME. Its jobs and its history stay."""
+@output_option("baseline-change")
+def delete(*, name: str, reason: str | None, yes: bool, directory: Path, output: str) -> None:
+    """Delete the baseline NAME. Its jobs and its history stay. On a terminal it asks first."""
     checked_name(name)
     with _history(directory) as history:
+        before = history.baseline(name)
+        if before is not None:
+            confirm(f"Delete the baseline {name}, {_jobs(before.jobs)}?", yes=yes)
         set_baseline(history, _entry(name, (), reason))
-    click.echo(f"deleted baseline {name}")
+    document = BaselineChange(baseline=name, jobs=(), before=() if before is None else before.jobs)
+    emit(document, lambda: [f"deleted baseline {name}"], output)
 
 
 @baseline.command()
@@ -147,7 +157,8 @@ def delete(name: str, reason: str | None, directory: Path) -> None:
     help="File to write.",
 )
 @directory_option
-def export(name: str, to: Path, directory: Path) -> None:
+@output_option("written")
+def export(name: str, to: Path, directory: Path, output: str) -> None:
     """Write a baseline to a file small enough to commit, for --bench-baseline file:FILE.
 
     The file has a line for each scenario and agent, sorted by name, and no logs.
@@ -155,16 +166,24 @@ def export(name: str, to: Path, directory: Path) -> None:
     document = _document(name, directory)
     content = mirror(BaselineFile, document, name=document.baseline)
     write_atomically(to, baseline_json(content))
-    for note in document.notes:
-        say(note, err=True)
     agents = {scenario.agent for scenario in document.scenarios}
     scenarios = {(scenario.benchmark, scenario.scenario) for scenario in document.scenarios}
-    say(f"{to}: {counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}")
-    _foresee(as_side(content, document.baseline))
+    size = f"{counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}"
+    notes = (*document.notes, *_foreseen(as_side(content, document.baseline)))
+    emit(WrittenDocument.of(to, notes), lambda: [f"{to}: {size}"], output)
+    _say_all(notes)
 
 
 def _set(
-    directory: Path, job: str, name: str, reason: str | None, *, pool: int, force: bool, moving: bool
+    *,
+    directory: Path,
+    job: str,
+    name: str,
+    reason: str | None,
+    pool: int,
+    force: bool,
+    output: str,
+    moving: bool,
 ) -> None:
     checked_name(name)
     with _history(directory) as history:
@@ -183,20 +202,20 @@ def _set(
         verdict = history.gate_verdict(job_id)
         found = side(name, [(each, history.paired_rows(each)) for each in jobs])
         set_baseline(history, _entry(name, jobs, reason, git), moving=moving)
-    for note in () if chosen is None else chosen.notes:
-        say(note, err=True)
+    notes = [*(() if chosen is None else chosen.notes)]
     if record is not None and record.partial:
-        say(
-            f"note: job {job_id} ran only a part of its benchmarks; gates will not compare the rest", err=True
-        )
+        notes.append(f"note: job {job_id} ran only a part of its benchmarks; gates will not compare the rest")
     if moving and verdict != "regressed":
         said = "no gate has judged it" if verdict is None else f"the verdict of its gate is {verdict}"
-        say(f"job {job_id} was not regressed: {said}", err=True)
+        notes.append(f"job {job_id} was not regressed: {said}")
     if not moving and verdict in _WORSE:
-        say(f"note: the verdict of job {job_id} is {verdict}: it hides that loss from later gates", err=True)
-    was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
-    click.echo(f"baseline {name} is {_jobs(jobs)}{was}")
-    _foresee(found)
+        notes.append(f"note: the verdict of job {job_id} is {verdict}: it hides that loss from later gates")
+    notes += _foreseen(found)
+    earlier = () if before is None else before.jobs
+    was = "" if before is None or earlier == jobs else f", was {_jobs(earlier)}"
+    document = BaselineChange(baseline=name, jobs=jobs, before=earlier, notes=tuple(notes))
+    emit(document, lambda: [f"baseline {name} is {_jobs(jobs)}{was}"], output)
+    _say_all(notes)
 
 
 def _whole(history: HistoryReader, job: str) -> str:
@@ -216,10 +235,15 @@ def _whole(history: HistoryReader, job: str) -> str:
     )
 
 
-def _foresee(found: Side) -> None:
-    """Tell by which losses a gate against these results can turn red."""
+def _foreseen(found: Side) -> Iterator[str]:
+    """Yield notes on the losses by which a gate against these results can turn red."""
     for line in outlook(found):
-        say(f"note: {one_line(line, 500)}", err=True)
+        yield f"note: {one_line(line, 500)}"
+
+
+def _say_all(notes: Iterable[str]) -> None:
+    for note in notes:
+        say(note, err=True)
 
 
 def _history(directory: Path) -> History:

@@ -14,6 +14,7 @@ from ..model.errors import InputError
 from ..model.known_failure import KnownMode
 from ..report.documents.benchmarks import BenchmarkItem, BenchmarksDocument, Gap
 from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
+from ..report.documents.changes import BrokenScenario, ExceptionsDocument, Fetched, FetchedDocument
 from ..sources import find_sources
 from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..sources.catalogue.kept import trouble
@@ -61,7 +62,7 @@ def benchmarks() -> None:
 
 @benchmarks.command("list")
 @_registry_option
-@output_option
+@output_option("catalogue")
 def list_(registry: Path | None, output: str) -> None:
     """List benchmarks that are known by name, and whether they are on this machine.
 
@@ -76,7 +77,7 @@ def list_(registry: Path | None, output: str) -> None:
 @benchmarks.command()
 @click.argument("name")
 @_registry_option
-@output_option
+@output_option("catalogue-entry")
 def show(name: str, registry: Path | None, output: str) -> None:
     """Show all there is to know of a benchmark, where it is on this machine, and how to run it."""
     finder_here = finder(registry)
@@ -100,14 +101,18 @@ def show(name: str, registry: Path | None, output: str) -> None:
 )
 @click.option("--force", is_flag=True, help="Fetch it again even if it is present.")
 @_registry_option
-def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
+@output_option("fetched")
+def fetch(*, name: str, given: Path | None, force: bool, registry: Path | None, output: str) -> None:
     """Fetch a benchmark once for this machine, and check it. An interrupted fetch continues where it stopped.
 
     A benchmark of a registry is known by its name from then on.
     """
     entry = entry_named(name, None) if registry is None else entry_to_keep(name, registry)
-    if not fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None):
-        _say(f"{entry}: already present in {entry.directory if entry.bundled is None else entry.place}")
+    place = entry.directory if entry.bundled is None else entry.place
+    is_new = fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None)
+    if not is_new:
+        _say(f"{entry}: already present in {place}")
+    emit(FetchedDocument(fetched=(Fetched.of(entry, place, is_new=is_new),)), lambda: (), output)
 
 
 benchmarks.add_command(check_command(1), "check")
@@ -127,23 +132,31 @@ benchmarks.add_command(check_command(1), "check")
     type=click.DateTime(["%Y-%m-%d"]),
     help="Last day the entries are valid.  [default: a year from today]",
 )
-def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
+@output_option("exceptions")
+def exceptions(name: str, mode: str, until: datetime.datetime | None, output: str) -> None:
     """Print scenarios known to be broken as known failures for bench-known.toml, so that a run skips or marks them."""
     entry = entry_named(name, None)
     last = until.date() if until is not None else datetime.date.today() + datetime.timedelta(days=365)
-    for scenario, reason in entry.exceptions.items():
-        say("[[known]]")
-        said = {"scenario": scenario, "benchmark": entry.name, "mode": mode, "reason": reason}
-        for key, value in said.items():
-            say(f"{key} = {json.dumps(value, ensure_ascii=False)}")
-        say(f"until = {last}\n")
+    known = tuple(
+        BrokenScenario(scenario=scenario, benchmark=entry.name, mode=mode, reason=reason, until=last)
+        for scenario, reason in entry.exceptions.items()
+    )
+
+    def lines() -> Iterator[str]:
+        for one in known:
+            yield "[[known]]"
+            for key, value in one.model_dump(exclude={"until"}).items():
+                yield f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            yield f"until = {one.until}\n"
+
+    emit(ExceptionsDocument(known=known), lines, output)
 
 
 @benchmarks.command(cls=VariadicCommand)
 @click.argument("name", metavar="NAME[@VERSION]|PATH")
 @scenarios_option
 @click.option("--pull", is_flag=True, help="Pull and build the missing images, a few at a time.")
-@output_option
+@output_option("images")
 def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str, ...], output: str) -> int:
     """List the images that a run of a benchmark would need, with their sizes; --pull pulls or builds them.
 
@@ -166,7 +179,7 @@ def _say(line: str) -> None:
 @benchmarks.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--strict", is_flag=True, help="Exit with status 2 if there are gaps.")
-@output_option
+@output_option("benchmarks")
 def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     """List the benchmarks in PATHS, by default those in `benchmarks/`, and the gaps in them.
 

@@ -32,7 +32,7 @@ _SHOWN = 10
     help="Exit with status 1 unless every benchmark is valid or missing.",
 )
 @directory_option
-@output_option
+@output_option("calibrate")
 def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: Path, output: str) -> int:
     """Check benchmarks by agents with certain results: oracle and nop, baseline:perfect, :wrong and :half.
 

@@ -11,12 +11,12 @@ from ..job.cancel import cancel as cancel_job
 from ..job.cancel import finish
 from ..model.errors import InputError
 from ..report.documents import mirror
-from ..report.documents.jobs import CancelDocument
+from ..report.documents.jobs import CancelDocument, JobTotals
 from ..store.reader import HistoryReader
 from ..store.results import find_bundle
 from ..store.text import one_line
 from ._directory import directory_option
-from ._output import emit, output_option
+from ._output import emit, output_option, say_wait
 
 
 @click.command()
@@ -31,7 +31,7 @@ from ._output import emit, output_option
     help="How long to wait.",
 )
 @directory_option
-@output_option
+@output_option("cancel")
 def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str) -> int:
     """Stop JOB: an id, the beginning of one, a name, or last. Finished trials are kept.
 
@@ -45,12 +45,20 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
         finish(directory, bundle)
         after = before
     else:
+        if not no_wait:
+            say_wait("waiting for the trials of the job to end")
         try:
             after = cancel_job(directory, bundle, 0.0 if no_wait else timeout)
         except OSError as error:
             message = f"{bundle.root}: nothing can be written there: {error.strerror}"
             raise InputError(message) from None
-    document = mirror(CancelDocument, after, job=after.id, changed=not before.status.ended)
+    document = mirror(
+        CancelDocument,
+        after,
+        job=after.id,
+        changed=not before.status.ended,
+        totals=mirror(JobTotals, after.totals),
+    )
     emit(document, lambda: _cancel_lines(document), output)
     if after.status.ended or no_wait:
         return 0

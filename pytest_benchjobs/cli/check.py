@@ -17,6 +17,7 @@ from ..analysis.soundness import NOP, Problem, advice, problems, verdict
 from ..analysis.trials import grouped
 from ..job.job_settings import matches
 from ..model.errors import InputError
+from ..model.node_ids import is_path
 from ..model.result import TrialResult
 from ..report.documents import mirror
 from ..report.documents.benchmarks import CheckDocument, CheckedScenario, CheckProblem
@@ -29,11 +30,11 @@ from ..sources.catalogue.entry import Entry
 from ..sources.catalogue.fetching import fetch
 from ..sources.catalogue.kept import trouble
 from ..sources.catalogue.verdicts import keep_verdicts
-from ..sources.finder import NoSuchBenchmark, is_path
+from ..sources.finder import NoSuchBenchmark
 from ..store.bundle import JobBundle, new_job_id
 from ..store.layout import TrialLayout
 from ..store.text import one_line
-from ..trial.ending import some
+from ..trial.end_agent import some
 from ..trial.leaks import leaks_in
 from ._catalogue import finder
 from ._output import emit, output_option, say
@@ -59,7 +60,7 @@ _LOG_LINES, _LOG_SIZE = 10, 1000
 def check_command(attempts: int = 2, *, reads_first: bool = False) -> click.Command:
     """Make the command `check`, which has other names, too.
 
-    `attempts` is the default of its option. With `reads_first`, nothing runs if there is a mistake in what is written;
+    `attempts` is the default of its option. With `reads_first`, nothing runs if a file has a mistake;
     otherwise that fails one scenario, as the other verdicts are wanted all the same.
     """
 
@@ -84,7 +85,7 @@ def check_command(attempts: int = 2, *, reads_first: bool = False) -> click.Comm
         help="Scenarios that the catalogue knows to be broken: skip them, or check them without effect on the status.",
     )
     @check_directory_option
-    @output_option
+    @output_option("check")
     def command(**given: Any) -> int:
         """Check benchmarks: the reference of each scenario passes, doing nothing does not, and repeats agree.
 
@@ -123,10 +124,10 @@ def _check(
         if wrong or schema_only:
             for line in wrong:
                 say(line, err=True)
-            sound = f"{counted(count, 'scenario')}: no mistake in what is written"
-            say(
-                f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else sound, err=output != "text"
-            )
+            sound = f"{counted(count, 'scenario')}: no mistakes in the files"
+            line = f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else sound
+            document = CheckDocument(ok=not wrong, read=count, mistakes=tuple(wrong))
+            emit(document, lambda: [line], output)
             return 1 if wrong else 0
     if (other := next((entry for entry in entries if entry.agent is not None), None)) is not None:
         why = f"{other.name} runs only {other.agent}"

@@ -67,7 +67,7 @@ class _Model(NamedTuple):
 )
 @run_options
 @click.option("--print-command", is_flag=True, help="Print the pytest commands without running them.")
-@output_option
+@output_option("comparison")
 def compare(
     *,
     jobs: tuple[str, ...],
@@ -239,7 +239,7 @@ def _write(comparison: Comparison, directory: Path) -> Path:
 @click.command("view-comparison")
 @click.argument("comparison", default="last")
 @directory_option
-@output_option
+@output_option("comparison")
 def view_comparison(comparison: str, directory: Path, output: str) -> None:
     """Show a stored COMPARISON: an id, the beginning of one, or last."""
     with HistoryReader.of(directory) as history:

@@ -57,7 +57,7 @@ _STEP = 1.0
     "--agent", "agents", multiple=True, metavar="AGENT", help="Also check the keys of this agent; repeatable."
 )
 @directory_option
-@output_option
+@output_option("doctor")
 def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, output: str) -> int:
     """Check that this machine can run trials, and say how to fix each problem.
 

@@ -10,17 +10,21 @@ import click
 
 from ..model.base import parse_size
 from ..report.captures import write_captures
+from ..report.documents.changes import WrittenDocument
 from ..report.training import LeftOut, training_rows
 from ..report.units import counted
+from ..settings.values import EXPORTS, export_kind, lacks_package
 from ..store.files import write_atomically, writing
 from ..store.reader import HistoryReader
 from ..store.results import find_job
 from ..system.units import size
-from ..viewer.export import Export, kind_of, write_directory
+from ..viewer.export import KINDS, Export, write_directory
 from ..viewer.results import Results
 from ..viewer.seed import viewer_document
 from ._directory import DIRECTORY, FILE, directory_option, high_scores_of, high_scores_option
-from ._output import say
+from ._output import emit, output_option, say
+
+_SUFFIXES = [suffix for suffix, kind in EXPORTS.items() if kind in KINDS]
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]
@@ -44,10 +48,10 @@ SIZE = _Size()
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "rl", "viewer", "captures", "html"]),
-    help="A table; one JSON object per line; the same with prompt and trajectory, for training; the document of "
-    "viewer_data.json; a file for each trial, for the benchmark replay-scoring; or a report for browsers.  "
-    "[default: by the suffix of --out (.csv, .jsonl, .rl.jsonl, .json, .html), else csv]",
+    type=click.Choice([*KINDS, "captures"]),
+    help="A table; one JSON object per line; a table of Parquet; lines with prompt and trajectory, for training; the "
+    "document of viewer_data.json; a report for browsers; or a file for each trial, for the benchmark replay-scoring.  "
+    f"[default: by the suffix of --out ({', '.join(_SUFFIXES)}), else csv]",
 )
 @click.option("--out", type=FILE, help="File to write.  [default: stdout]")
 @click.option("--out-dir", type=DIRECTORY, help="With --format html or captures: write many files.")
@@ -63,6 +67,7 @@ SIZE = _Size()
 )
 @high_scores_option
 @directory_option
+@output_option("written")
 def export(
     *,
     jobs: tuple[str, ...],
@@ -73,6 +78,7 @@ def export(
     log_size: int,
     high_scores: Path | None,
     directory: Path,
+    output: str,
 ) -> None:
     """Write the trials of each JOB as CSV or JSON lines, a row each; or a report of all JOBs, with --format html.
 
@@ -80,33 +86,53 @@ def export(
     schema training` those of --format rl, which has the trials with a score, as --format captures does. A report is one
     file with all pages of `benchjobs serve`; it needs no network.
     """
-    kind = kind or ("html" if out_dir is not None else kind_of(out or Path()))
+    kind = kind or ("html" if out_dir is not None else _kind_of(out))
+    target = out_dir or out
+    if target is None and output != "text":
+        raise click.UsageError("-o: what it prints tells of a file: name one with --out or --out-dir")
     if (problem := _problem(kind, out, out_dir)) is not None:
         raise click.UsageError(problem)
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
         results = Results(directory, high_scores_of(high_scores, directory))
         sizes = {"limit": max_size, "log_limit": log_size}
+        line = None
         if out_dir is None:
             made = Export(kind, results, history, job_ids, **sizes)
             if out is not None and kind == "html":
                 made.write(out)
-                say(f"Wrote {out}: {counted(len(job_ids), 'job')}, {size(made.size)}")
+                line = f"Wrote {out}: {counted(len(job_ids), 'job')}, {size(made.size)}"
             else:
                 _write(made.parts(), out)
             lacks: Iterable[str] = made.lacks
         elif kind == "html":
             number, lacks = write_directory(results, history, job_ids, out_dir, **sizes)
-            say(f"Wrote {out_dir}: {counted(len(job_ids), 'job')}, {size(number)}")
+            line = f"Wrote {out_dir}: {counted(len(job_ids), 'job')}, {size(number)}"
         else:
             left_out = LeftOut()
             attempts = (one for job in job_ids for one in training_rows(directory, history, job, left_out))
             with writing(out_dir):
                 out_dir.mkdir(parents=True, exist_ok=True)
-            say(f"Wrote {out_dir}: {counted(write_captures(attempts, out_dir), 'captured run')}")
+            line = f"Wrote {out_dir}: {counted(write_captures(attempts, out_dir), 'captured run')}"
             lacks = left_out.lines()
-    for line in lacks:
-        say(line, err=True)
+    lacks = tuple(lacks)
+    if target is not None:
+        emit(WrittenDocument.of(target, lacks), lambda: filter(None, [line]), output)
+    for lack in lacks:
+        say(lack, err=True)
+
+
+def _kind_of(out: Path | None) -> str:
+    """Return the format that the name of a file suggests; CSV by default, which is told for an unknown suffix."""
+    kind = None if out is None else export_kind(out.name)
+    if kind in KINDS:
+        return kind
+    if out is not None and out.suffix:
+        say(
+            f"{out}: written as CSV; --format, or a name in {', '.join(_SUFFIXES)}, chooses the format",
+            err=True,
+        )
+    return "csv"
 
 
 def _problem(kind: str, out: Path | None, out_dir: Path | None) -> str | None:
@@ -118,12 +144,15 @@ def _problem(kind: str, out: Path | None, out_dir: Path | None) -> str | None:
             if missing
             else None
         )
-    if kind != "html":
-        return None if out_dir is None else "--out-dir is for --format html and captures"
+    if (package := lacks_package(kind)) is not None:
+        return package
+    if kind != "html" and out_dir is not None:
+        return "--out-dir is for --format html and captures"
     if out is not None and out_dir is not None:
         return "a report is one file, --out FILE, or many, --out-dir DIR: give one of them"
-    if out is None and out_dir is None and sys.stdout.isatty():
-        return "a report is for a file: --out FILE, or --out-dir DIR for many; or send stdout elsewhere"
+    if kind in ("html", "parquet") and out is None and out_dir is None and sys.stdout.isatty():
+        many = ", or --out-dir DIR for many" if kind == "html" else ""
+        return f"{kind} is for a file: --out FILE{many}; or send stdout elsewhere"
     return None
 
 
@@ -146,7 +175,8 @@ def _write(parts: Iterable[bytes], out: Path | None) -> None:
 @click.option("--out", type=FILE, help="File to write.  [default: viewer_data.json in the results directory]")
 @high_scores_option
 @directory_option
-def export_viewer_data(out: Path | None, high_scores: Path | None, directory: Path) -> None:
+@output_option("written")
+def export_viewer_data(out: Path | None, high_scores: Path | None, directory: Path, output: str) -> None:
     """Write viewer_data.json: the newest runs and jobs, with summaries, as other tools read them.
 
     `benchjobs serve` has the same at /api/viewer-data.
@@ -157,4 +187,5 @@ def export_viewer_data(out: Path | None, high_scores: Path | None, directory: Pa
     write_atomically(
         target, (document.model_dump_json(indent=1) + "\n").encode("utf-8", "replace"), durable=False
     )
-    say(f"Wrote {target}: {len(document.runs)} runs of {len(document.run_groups)} jobs")
+    line = f"Wrote {target}: {len(document.runs)} runs of {len(document.run_groups)} jobs"
+    emit(WrittenDocument.of(target), lambda: [line], output)

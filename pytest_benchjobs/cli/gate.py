@@ -14,7 +14,7 @@ import click
 from ..analysis.baseline.resolve import Resolved, resolve, with_anchor
 from ..analysis.gate.job import Judged, judge_job
 from ..analysis.publish import with_publishing
-from ..job.changed import with_changed_parts
+from ..job.changed import with_details
 from ..job.judge import keep
 from ..model.comparison import Comparison
 from ..model.errors import BenchError, InputError
@@ -77,7 +77,7 @@ By the gates it was run with; options given here override them. Nothing is run. 
     help="The CI system to write for.",
 )
 @directory_option
-@output_option
+@output_option("gate")
 def gate(
     *,
     job: str,
@@ -156,7 +156,7 @@ def _judged(
         wrong=found.wrong,
         notes=(found.note,) if found.note else (),
     )
-    judged = judged._replace(report=with_changed_parts(judged.report, directory))
+    judged = judged._replace(report=with_details(judged.report, directory))
     if profile is None:
         return judged
     bundle = JobBundle(directory, record.id)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import click
 
-from ..job.recover import Kind
-from ..job.recover import recover as recover_all
+from ..job.dead_jobs import Kind
+from ..job.dead_jobs import recover as recover_all
 from ..job.remove import hindrance, remove
 from ..model.errors import EngineUnavailable, InfrastructureError, InputError
 from ..model.job import JobRecord
 from ..model.owner import current_owner
 from ..report.documents import mirror
+from ..report.documents.changes import CollectedDocument, RebuiltDocument, SweptEngine
 from ..report.documents.jobs import RecoverDocument, RecoveredJob, RemovedDocument, RemovedJob
 from ..report.units import counted
 from ..sandbox.protocol import KEPT, Kept
@@ -28,7 +29,7 @@ from ..store.liveness import STALE_SECONDS, is_dead
 from ..store.results import find_job, has_results
 from ..system.units import size
 from ._directory import directory_option
-from ._output import emit, output_option, say
+from ._output import confirm, emit, output_option, say, yes_option
 
 _DAY = 86_400.0
 _DETACHED_LOGS = "pytest*.log"
@@ -42,47 +43,60 @@ _DETACHED_LOGS = "pytest*.log"
     metavar="DAYS",
     help="Only kept file systems older than DAYS; also logs of detached jobs that ended before then.",
 )
+@yes_option
 @directory_option
-def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
+@output_option("gc")
+def gc(*, all_kept: bool, older_than: float | None, yes: bool, directory: Path, output: str) -> None:
     """Remove what dead processes left behind, and what is no longer needed.
 
     That is: containers and networks of dead processes of this machine; the network of public trials, if no container
     uses it; unfinished trials of dead jobs; kept file systems of deleted jobs, with --kept those of all jobs in DIR.
     Running jobs are not touched. Finished trials are kept and indexed.
     """
-    _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
-    if not Layout(directory).jobs.is_dir():
+    if all_kept:
+        age = "" if older_than is None else f" older than {older_than:g} days"
+        confirm(f"Remove all kept file systems{age} of jobs in {directory}?", yes=yes)
+    engine = _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
+    here = Layout(directory).jobs.is_dir()
+    if not here:
         say(f"no jobs in {directory}", err=True)
-        return
-    if older_than is not None:
-        removed = _remove_logs(directory, older_than)
-        click.echo(f"removed {counted(removed, 'log of a detached job', 'logs of detached jobs')}")
+    logs = _remove_logs(directory, older_than) if here and older_than is not None else 0
     done = recover_jobs(directory, STALE_SECONDS)
-    for line in (*(job.message for job in (*done.recovered, *done.repaired)), *done.problems):
-        say(line)
-    click.echo(f"recovered {counted(len(done.recovered), 'job')}")
+    document = mirror(CollectedDocument, done, engine=engine, logs=logs)
+
+    def lines() -> Iterator[str]:
+        if engine is not None:
+            yield f"removed {engine.containers_and_networks} containers and networks"
+            if engine.kept:
+                yield f"removed {counted(engine.kept, 'kept file system')}, {size(engine.bytes)}"
+        if here:
+            if older_than is not None:
+                yield f"removed {counted(logs, 'log of a detached job', 'logs of detached jobs')}"
+            yield from _recovered_lines(done)
+
+    emit(document, lines, output)
+    for problem in done.problems:
+        say(problem, err=True)
 
 
-def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
-    """Remove containers, networks and images; report where no engine answers."""
+def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> SweptEngine | None:
+    """Remove containers, networks and images; None, after a message: no engine answers."""
     provider = keeper(current_owner())
     try:
         provider.check()
-        click.echo(f"removed {provider.sweep() + provider.remove_network()} containers and networks")
+        swept = provider.sweep() + provider.remove_network()
         wanted = unneeded(provider.kept())
         removed = [one for one in wanted if provider.forget_kept(one.reference)]
     except EngineUnavailable as error:
         say(f"containers were not checked: {error}", err=True)
-        return
+        return None
     finally:
         provider.close()
+    busy = len(wanted) - len(removed)
+    if busy:
+        say(f"{counted(busy, 'kept file system')} cannot be removed now", err=True)
     freed = sum(one.bytes for one in removed)
-    if removed:
-        click.echo(f"removed {counted(len(removed), 'kept file system')}, {size(freed)}")
-    if len(removed) < len(wanted):
-        click.echo(
-            f"{counted(len(wanted) - len(removed), 'kept file system')} cannot be removed now", err=True
-        )
+    return SweptEngine(containers_and_networks=swept, kept=len(removed), bytes=freed, busy=busy)
 
 
 def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: float | None) -> list[Kept]:
@@ -138,7 +152,7 @@ def _lives(directory: Path, record: JobRecord) -> bool:
     help="Jobs of other machines count as dead after so long without a heartbeat.",
 )
 @directory_option
-@output_option
+@output_option("recover")
 def recover(stale_seconds: float, directory: Path, output: str) -> None:
     """Close jobs whose process died. Each start of a job does it too.
 
@@ -146,14 +160,14 @@ def recover(stale_seconds: float, directory: Path, output: str) -> None:
     indexed; `benchjobs resume` runs the rest.
     """
     document = recover_jobs(directory, stale_seconds)
-
-    def lines() -> Iterator[str]:
-        yield from (job.message for job in (*document.recovered, *document.repaired))
-        yield f"recovered {counted(len(document.recovered), 'job')}"
-
-    emit(document, lines, output)
+    emit(document, lambda: _recovered_lines(document), output)
     for problem in document.problems:
         say(problem, err=True)
+
+
+def _recovered_lines(document: RecoverDocument) -> Iterator[str]:
+    yield from (job.message for job in (*document.recovered, *document.repaired))
+    yield f"recovered {counted(len(document.recovered), 'job')}"
 
 
 def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
@@ -176,13 +190,14 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @click.option("--force", is_flag=True, help="Also remove jobs that a baseline or other jobs need.")
+@yes_option
 @directory_option
-@output_option
-def rm(jobs: tuple[str, ...], force: bool, directory: Path, output: str) -> None:
+@output_option("rm")
+def rm(*, jobs: tuple[str, ...], force: bool, yes: bool, directory: Path, output: str) -> None:
     """Remove each JOB (an id, the beginning of one, a name, or last) with its results, logs and kept file systems.
 
     A running job is never removed, and only with --force one that a baseline is made of, or whose results other jobs
-    have reused. Nothing is removed unless all jobs can be.
+    have reused. Nothing is removed unless all jobs can be. On a terminal it asks first.
     """
     if not has_results(directory):
         raise InputError(f"there are no results in {directory}")
@@ -191,6 +206,7 @@ def rm(jobs: tuple[str, ...], force: bool, directory: Path, output: str) -> None
         for job_id in ids if not force else ():
             if (why := hindrance(history, job_id, ids)) is not None:
                 raise InputError(f"job {job_id} is needed: {why}. --force removes it all the same")
+        confirm(f"Remove {counted(len(ids), 'job')}, with results and logs: {', '.join(ids)}?", yes=yes)
         removed = [remove(directory, history, job_id) for job_id in ids]
     document = RemovedDocument(
         jobs=tuple(mirror(RemovedJob, one) for one in removed),
@@ -225,11 +241,13 @@ def db() -> None:
 
 @db.command()
 @directory_option
-def rebuild(directory: Path) -> None:
+@output_option("db")
+def rebuild(directory: Path, output: str) -> None:
     """Rebuild the history from the bundles. Running jobs lose nothing."""
     if not Layout(directory).jobs.is_dir():
         raise InputError(f"there are no jobs in {directory}; choose another --dir")
     jobs, trials, warnings = rebuild_history(directory)
     for warning in warnings:
         say(f"warning: {warning}", err=True)
-    click.echo(f"indexed {counted(jobs, 'job')} with {counted(trials, 'trial')}")
+    document = RebuiltDocument(jobs=jobs, trials=trials, warnings=tuple(map(str, warnings)))
+    emit(document, lambda: [f"indexed {counted(jobs, 'job')} with {counted(trials, 'trial')}"], output)

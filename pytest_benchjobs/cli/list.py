@@ -46,7 +46,7 @@ _EVER_DAYS = 36_500
     help="Also all jobs that ran a selection of scenarios (-k, -m, --lf, ids) and have no name; else only the newest.",
 )
 @directory_option
-@output_option
+@output_option("list")
 def list_(
     days: int,
     everything: bool,
@@ -114,7 +114,7 @@ def _several(names: tuple[str, ...]) -> str:
 
 
 def _score(job: JobItem) -> str | Cell:
-    """Format the mean score of each agent, in their order; a mean over agents is of no use."""
+    """Format the mean score of each agent, in their order. A mean over agents would say nothing."""
     if len(job.agents) < 2:
         if job.mean_score is None:
             return "N/A"
@@ -208,7 +208,7 @@ _SORT_ALIASES = {
 @click.option("--agent", help="Runs of this agent, as it is listed.")
 @click.option("--status", multiple=True, metavar="A,B", help="Runs with one of these statuses.")
 @directory_option
-@output_option
+@output_option("runs")
 def runs(
     of: str | None,
     sort: str,
@@ -281,10 +281,7 @@ def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
         (Column("REUSED", number=True, spare=True, rare=True), lambda run: str(run.reused)),
         (Column("COST", number=True, spare=True), lambda run: cost(run.cost_usd)),
         (Column("TIME", number=True, spare=True), lambda run: duration(run.seconds)),
-        (
-            Column("MEDIAN", number=True, spare=True),
-            lambda run: "-" if run.median_seconds is None else duration(run.median_seconds),
-        ),
+        (Column("MEDIAN", number=True, spare=True), lambda run: duration(run.median_seconds)),
     ]
     yield from tabulate(items, width(), shown)
     yield counted(len(items), "run")

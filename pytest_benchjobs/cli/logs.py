@@ -15,7 +15,7 @@ from ..model.result import TrialResult
 from ..report.documents import mirror
 from ..report.documents.jobs import CopiedTrial, LogsDocument, Reason, ScorerLog, TrialLog
 from ..report.table import marks
-from ..report.units import counted
+from ..report.units import counted, some
 from ..store.bundle import JobBundle
 from ..store.copying import Copied, copy_file, copy_tree, directory_name, inside, staged
 from ..store.layout import AGENT_FILES, RESULT
@@ -23,10 +23,10 @@ from ..store.reader import HistoryReader
 from ..store.results import origins
 from ..store.rows import TrialRow
 from ..store.text import one_line
-from ..store.trial_ids import job_or_trials
+from ..store.trial_ids import job_or_trials, means
 from ..store.trials import read_result
 from ._directory import DIRECTORY, directory_option
-from ._output import FORMATS, emit, say
+from ._output import FORMATS, OutputOption, emit, say
 
 _USUAL = Path("logs")
 RESULTS = "results.json"
@@ -39,11 +39,13 @@ _OURS = frozenset({RESULTS, RESULT})
     "--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Directory to copy to."
 )
 @click.option("--run", help="Only this run: its id as in `benchjobs runs`, or its number in the job.")
-@click.option("--scenario", help="Only this scenario, or the trial with this node id.")
+@click.option("--scenario", help="Only this scenario, or the trial with this id.")
 @click.option(
     "-o",
     "--output",
     "outputs",
+    cls=OutputOption,
+    document="logs",
     multiple=True,
     metavar="[text|json|yaml]|DIRECTORY",
     help="Format of the report; any other value means the same as --output-dir.  [default: text]",
@@ -125,15 +127,13 @@ def _chosen(
         if run not in runs:
             there = f"it has {', '.join(runs)}" if runs else "it has none yet"
             raise InputError(f"there is no run {run!r} in job {job_id}: {there}")
-    chosen = [
-        row
-        for row in rows
-        if (run is None or row.run == run) and (scenario is None or scenario in (row.scenario, row.node_id))
-    ]
+    rows = [row for row in rows if run is None or row.run == run]
+    chosen = [row for row in rows if scenario is None or means(scenario, row)]
     if scenario is not None and not chosen:
         of = f"run {run}" if run is not None else f"job {job_id}"
-        close = difflib.get_close_matches(scenario, sorted({row.scenario for row in rows}), n=5)
-        near = f". Did you mean {', '.join(close)}?" if close else ""
+        names = list(dict.fromkeys(row.scenario for row in rows))
+        close = difflib.get_close_matches(scenario, names, n=5)
+        near = f". Did you mean {', '.join(close)}?" if close else f": it has {some(names, 10) or 'none'}"
         raise InputError(f"there is no trial of scenario {scenario!r} in {of}{near}")
     return chosen
 

@@ -51,7 +51,7 @@ class _Sources:
     "--junit", type=FILE, metavar="OUT.xml", help="Join the JUnit files of all SOURCEs into this one."
 )
 @directory_option
-@output_option
+@output_option("merge")
 def merge(
     sources: tuple[Path, ...], as_job: str | None, junit: Path | None, directory: Path, output: str
 ) -> int:

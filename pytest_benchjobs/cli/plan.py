@@ -40,7 +40,7 @@ _REAL = ("passed", "failed")
 @run_options
 @click.option("-e", "--extended", is_flag=True, help="Also list every trial. JSON and YAML always do.")
 @click.option("--print-command", is_flag=True, help="Print the pytest command that would run it.")
-@output_option
+@output_option("plan")
 def plan(*, extended: bool, print_command: bool, output: str, **options: Any) -> int:
     """Show what `benchjobs run` would do with the same options: trials, reuse, images, time and cost. Runs nothing.
 

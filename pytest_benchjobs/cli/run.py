@@ -17,7 +17,7 @@ from ._run_options import VariadicCommand, run_options, run_request
 @run_options
 @click.option("--detach", is_flag=True, help="Print the job id and return at once.")
 @click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")
-@output_option
+@output_option("summary")
 def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> int:
     """Run benchmarks with agents, in one call of pytest.
 

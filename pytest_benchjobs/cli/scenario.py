@@ -6,12 +6,13 @@ import json
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from ..model.errors import InputError
 from ..report.documents import mirror
+from ..report.documents.changes import WrittenDocument, WrittenFile
 from ..report.documents.scenarios import ImportDocument, LeftOut, ScenarioItem, ScenariosDocument
 from ..report.table import Column, tabulate, width
 from ..report.units import counted
@@ -61,7 +62,9 @@ def scenario() -> None:
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag, repeatable.")
 @click.option("--image", metavar="IMAGE", help="Image.  [default: that of the manifest's defaults]")
+@output_option("written")
 def new(
+    *,
     name: str,
     manifest: Path | None,
     statement: str | None,
@@ -70,8 +73,9 @@ def new(
     files: tuple[str, ...],
     tags: tuple[str, ...],
     image: str | None,
+    output: str,
 ) -> None:
-    """Write a scenario with this ID, and ask nothing: what is not given is seen, or an example that passes.
+    """Write a scenario with this ID, without questions: what is not given is detected, or an example that passes.
 
     It is added at the end of a manifest, whose comments stay, or to a new one. A manifest in which it would be wrong
     stays as it is.
@@ -99,12 +103,17 @@ def new(
             {**({"name": label} if len(checks) > 1 else {}), "type": "command", "command": command}
             for label, command in numbered
         ]
-    is_new = not path.exists()
-    for written in add(path, made, image):
-        shown = os.path.relpath(written)
-        say(f"{'wrote' if is_new else 'added'}  {shown if is_new else f'{name} to {shown}'}")
+    action: Literal["added", "wrote"] = "added" if path.exists() else "wrote"
+    files_written = [WrittenFile(path=os.path.relpath(one), action=action) for one in add(path, made, image)]
     shown = os.path.relpath(path)
-    say(f"next   edit {shown}, then: benchjobs scenario validate {shown}::{name}")
+    step = f"edit {shown}, then: benchjobs scenario validate {shown}::{name}"
+
+    def lines() -> Iterator[str]:
+        for one in files_written:
+            yield f"{action}  {one.path if action == 'wrote' else f'{name} to {one.path}'}"
+        yield f"next   {step}"
+
+    emit(WrittenDocument(files=tuple(files_written), notes=(step,)), lines, output)
 
 
 def _pair(text: str, manifest: Path) -> tuple[str, str]:
@@ -116,11 +125,11 @@ def _pair(text: str, manifest: Path) -> tuple[str, str]:
 
 @scenario.command("list")
 @click.argument("whats", nargs=-1, metavar="[PATH|NAME]...")
-@output_option
+@output_option("scenarios")
 def list_(whats: tuple[str, ...], output: str) -> int:
     """List scenarios of benchmarks in PATHS, or of those known by NAME; by default those in `benchmarks/`.
 
-    A file with a mistake is told, the others are listed, and the exit status is 1.
+    A file with a mistake is reported, the others are listed, and the exit status is 1.
     """
     items: list[ScenarioItem] = []
     wrong = False
@@ -153,7 +162,7 @@ def _table(items: Sequence[ScenarioItem]) -> Iterator[str]:
 
 @scenario.command()
 @click.argument("what", metavar="PATH::ID|NAME::ID|ID")
-@output_option
+@output_option("scenario")
 def show(what: str, output: str) -> None:
     """Show a scenario: what is asked, where it runs, how it is graded. Its reference and its tests are not shown."""
     named = Named.read(what)
@@ -170,7 +179,7 @@ def show(what: str, output: str) -> None:
 
 
 def _called(what: str) -> list[Found]:
-    """Find the scenarios with an id. A file with a mistake is told, and hides no scenario of the others."""
+    """Find the scenarios with an id. A file with a mistake is reported, and the others are still searched."""
     listed: list[Found] = []
     for place in places(()):
         try:
@@ -198,7 +207,7 @@ scenario.add_command(check_command(reads_first=True), "validate")
     help="Manifest to write.  [default: benchmarks/NAME.bench.yaml]",
 )
 @click.option("--image", metavar="IMAGE", help="Image of the scenarios, instead of Runloop's blueprints.")
-@output_option
+@output_option("scenario-import")
 def import_(path: Path, to: Path | None, image: str | None, output: str) -> int:
     """Write a manifest from scenarios of Runloop, FILE.json, or one that borrows the Harbor tasks in DIRECTORY.
 

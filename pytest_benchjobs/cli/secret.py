@@ -9,10 +9,11 @@ import click
 
 from ..model.errors import InputError
 from ..report.documents import mirror
+from ..report.documents.changes import SecretChange
 from ..report.documents.machine import SecretItem, SecretsDocument
 from ..settings.secret_store import MAX_LENGTH, SecretStore, check_name
 from ..system.redact import Redactor
-from ._output import emit, output_option
+from ._output import confirm, emit, output_option, yes_option
 
 
 @click.group(no_args_is_help=False)
@@ -27,7 +28,8 @@ def secret() -> None:
 @secret.command("set")
 @click.argument("name")
 @click.argument("value", nargs=-1, metavar="")
-def set_(name: str, value: tuple[str, ...]) -> None:
+@output_option("secret-change")
+def set_(name: str, value: tuple[str, ...], output: str) -> None:
     """Store the secret NAME. Its value is prompted for, or read from standard input; it is never an argument.
 
     A line break at the end is not part of the value.
@@ -43,13 +45,13 @@ def set_(name: str, value: tuple[str, ...]) -> None:
     is_prompted = sys.stdin.isatty()
     text = click.prompt(f"Value of {name}", hide_input=True, err=True) if is_prompted else _read()
     kept = SecretStore().set(name, text)
-    click.echo(
-        f"{kept.name} is kept in {SecretStore().place(in_keyring=kept.in_keyring)} ({kept.fingerprint})"
-    )
+    place = SecretStore().place(in_keyring=kept.in_keyring)
+    document = mirror(SecretChange, kept, action="set", kept=place)
+    emit(document, lambda: [f"{kept.name} is kept in {place} ({kept.fingerprint})"], output)
 
 
 @secret.command("list")
-@output_option
+@output_option("secret")
 def list_(output: str) -> None:
     """List the stored secrets, without their values.
 
@@ -73,11 +75,16 @@ def list_(output: str) -> None:
 
 @secret.command("delete")
 @click.argument("name")
-def delete(name: str) -> None:
-    """Delete the secret NAME."""
-    if not SecretStore().delete(name):
+@yes_option
+@output_option("secret-change")
+def delete(name: str, yes: bool, output: str) -> None:
+    """Delete the secret NAME. On a terminal it asks first."""
+    store = SecretStore()
+    if all(kept.name != name for kept in store.kept()):
         raise InputError(f"no secret {name!r} is kept; `benchjobs secret list` shows those that are")
-    click.echo(f"deleted secret {name}")
+    confirm(f"Delete the secret {name}?", yes=yes)
+    store.delete(name)
+    emit(SecretChange(name=name, action="deleted"), lambda: [f"deleted secret {name}"], output)
 
 
 def _read() -> str:

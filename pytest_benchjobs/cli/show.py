@@ -14,6 +14,7 @@ from ..model.result import AgentEnd, ScorerResult, StepResult, TrialResult
 from ..model.scenario import GradeIn
 from ..report.console import describe
 from ..report.documents.trial import ShowDocument
+from ..report.excerpts import scorer_text
 from ..report.table import aligned, facts, limited, section
 from ..report.trial import next_commands, show_document
 from ..report.units import cost, counted, duration, figure, joined, number
@@ -33,7 +34,7 @@ _LISTED = 10
 @click.argument("trial")
 @click.option("--job", metavar="JOB", help="Of this job.  [default: the newest that has the trial]")
 @directory_option
-@output_option
+@output_option("show")
 def show(trial: str, job: str | None, directory: Path, output: str) -> None:
     """Show everything about one TRIAL: task, steps of the agent, output of scorers, files, and what to type next.
 
@@ -76,6 +77,7 @@ def _refuse_job(history: HistoryReader, text: str) -> None:
 _STATEMENT_LINES = 20
 _COMMANDS = 30
 _FILES = 20
+_ONE_LINE = 150
 
 
 def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[str]:
@@ -88,6 +90,7 @@ def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[st
         ("Phases", aligned(phases, right=(1,))),
         ("Commands of the agent", _commands(document)),
         ("Scorers", _scorers(result)),
+        *((f"Scorer {one_line(one.name, 40)} runs", _definition(one)) for one in result.scorers),
         ("Metrics", _metrics(result)),
         *((f"{log.title[0].upper()}{log.title[1:]}", log.lines) for log in document.logs),
         ("Usage", _usage(result)),
@@ -184,12 +187,18 @@ def _commands(document: ShowDocument) -> Iterator[str]:
 def _scorers(result: TrialResult) -> Iterator[str]:
     def cells(scorer: ScorerResult) -> list[str]:
         name, kind, weight = one_line(scorer.name, 40), one_line(scorer.type, 40), f"weight {scorer.weight:g}"
-        end = ", ".join(f"{key}={value}" for key, value in scorer.details.items())
-        if scorer.error is not None:
-            end = f"{scorer.error.class_}: {scorer.error.message}"
-        return [name, kind, number(scorer.score), weight, duration(scorer.seconds), one_line(end, 300)]
+        return [name, kind, number(scorer.score), weight, duration(scorer.seconds), scorer_text(scorer)]
 
     return aligned([*map(cells, result.scorers)], right=(2, 4))
+
+
+def _definition(scorer: ScorerResult) -> Iterator[str]:
+    """Yield what a scorer runs, where that does not fit into a line of the table above."""
+    for name, text in scorer.definition.items():
+        lines = clean(text).rstrip().split("\n")
+        if len(lines) > 1 or len(text) > _ONE_LINE:
+            yield f"{name}: {lines[0]}"
+            yield from (f"  {line}" for line in lines[1:])
 
 
 def _metrics(result: TrialResult) -> Iterator[str]:

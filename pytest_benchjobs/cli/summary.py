@@ -40,7 +40,7 @@ from ._output import emit, output_option
     "--config", is_flag=True, help="Also show the effective configuration. JSON and YAML always do."
 )
 @directory_option
-@output_option
+@output_option("summary")
 def summary(job: str, extended: bool, limit: int | None, config: bool, directory: Path, output: str) -> None:
     """Show the results of JOB: an id, the beginning of one, a name, or last; of a running job, its progress."""
     with HistoryReader.of(directory) as history:
@@ -86,6 +86,8 @@ def _head(document: SummaryDocument) -> Iterator[str]:
         begun = max((document.created_at, *document.resumed_at))
         took = f", took {duration((document.finished_at - begun).total_seconds())}"
     trials = f"{totals.trials} of {'?' if document.planned is None else document.planned} ended"
+    if document.selection:
+        trials += ", of a selection of scenarios"
     if totals.reused:
         trials += f", {totals.reused} reused from earlier jobs"
     resumed = ", ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in document.resumed_at)

@@ -43,7 +43,7 @@ _INTERRUPTED = 130
 @click.command()
 @click.argument("job", default="last")
 @directory_option
-@output_option
+@output_option("watch")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),

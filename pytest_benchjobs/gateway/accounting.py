@@ -106,8 +106,8 @@ class TrialState:
         rate: str | None = None,
         public: bool = True,
         broken_off: bool = False,
-    ) -> None:
-        """Count a call that was sent and is over.
+    ) -> float | None:
+        """Count a call that was sent and is over; return its cost in USD, None if that is unknown.
 
         `model` is the endpoint's name of the model, `requested` the agent's. `tokens` were reported, and are all but
         for a `lack`: what the call did instead of saying what it used. `most` is an upper bound of its usage then;
@@ -127,6 +127,7 @@ class TrialState:
         self._job.rates.of(provider).spend(tokens.total or 0)
         if lack is None:
             self._check_meterable(silent, why, names[0] if names else "the model")
+        return cost
 
     def _cost(
         self, provider: str, names: Iterable[str], tokens: Tokens, rate: str | None, *, public: bool
@@ -174,7 +175,7 @@ class TrialState:
         return any(one.limits.max_cost_usd is not None for one in (self.spending, self._job.spending))
 
     def gave_up(self, waited: float, line: Line) -> None:
-        """Note that the agent hung up after so many seconds of silence of the endpoint.
+        """Record that the agent hung up after these seconds of silence of the endpoint.
 
         Times of calls add up, but not those of calls at the same time.
         """
@@ -195,7 +196,7 @@ class TrialState:
             self._calm()
 
     def failed(self, failure: Failure, line: Line | None = None, *, for_good: bool = True) -> None:
-        """Note a failed call, of which the agent was told.
+        """Record a failed call that the agent got an error for.
 
         `line`: the endpoint failed it. `for_good`: no further call of the agent can succeed. It may repeat a call whose
         answer broke off.

@@ -74,7 +74,7 @@ class GatewaySettings:
     replay: Path | None = None
     """Directory with recorded answers, in place of any endpoint."""
     patience: float = 60.0
-    """Seconds of retries after 429s, 5xx and failed connections before the agent is told."""
+    """Seconds of retries after 429s, 5xx and failed connections before the agent gets an error."""
     grace: float = 5.0
     """Seconds between the first permanent failure of calls and the end of the agent."""
     silence: float = 900.0
@@ -147,7 +147,7 @@ class Upstream:
 
     @property
     def scrubber(self) -> Scrubber:
-        """What keeps the key from agents."""
+        """Protection of the key from agents."""
         return scrubber(self.key)
 
 
@@ -214,6 +214,8 @@ class Terms:
     """Name -> value of secrets that must not be recorded, besides keys."""
     carried: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     """From the report of its last try."""
+    calls: Path | None = None
+    """File for its calls, from which a conversation is made. None: they are not kept."""
 
 
 def open_route(

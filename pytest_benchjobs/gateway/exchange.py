@@ -14,6 +14,7 @@ from aiohttp.http import HttpVersion11
 
 from ..model.ending import Ending
 from ..model.endpoint import Wire
+from ..store.calls import CallLog, LoggedCall
 from ..store.text import one_line
 from ..system.cutting import beginning_of
 from . import failures
@@ -58,6 +59,9 @@ class Exchange:
         self._outgoing = outgoing
         self._request = request
         self._keep: Callable[[Recorded], None] | None = None
+        self._calls: CallLog | None = None
+        self._tokens = Tokens()
+        self._cost: float | None = None
         self._model = outgoing.model and beginning_of(outgoing.model, _LONGEST_MODEL)
         self._body = outgoing.content
         self._adds_usage = outgoing.with_usage is not None
@@ -67,8 +71,11 @@ class Exchange:
         self._asking = Asking(job, connections, target, call, sent, state.holding)
         self._line = Line(target, call, outgoing.model or "")
 
-    async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
-        """Answer the agent, from a recording if one is replayed, and record the call if asked to."""
+    async def run(
+        self, recording: Recording | None, replay: Replay | None, calls: CallLog | None = None
+    ) -> web.StreamResponse:
+        """Answer the agent, from a recording if one is replayed; record the call, and log it for the conversation."""
+        self._calls = calls if self._call.metered else None
         with self._state.holding.call():
             return await self._run(recording, replay)
 
@@ -88,6 +95,7 @@ class Exchange:
             return await self._exchange(replay)
         if (refusal := await self._enter()) is not None:
             self._state.failed(refusal)
+            self._log(402, error_body(self._call.wire, 402, refusal.message))
             return error(self._call.wire, 402, refusal.message, NO_RETRY)
         try:
             return await self._exchange(replay)
@@ -220,7 +228,7 @@ class Exchange:
                 async for chunk in answer.chunks:
                     if meter is not None:
                         meter.feed(chunk)
-                    if self._keep is not None:
+                    if self._keep is not None or self._calls is not None:
                         chunks.append(chunk)
                     out = chunk if remover is None else remover.feed(chunk)
                     if out:
@@ -277,6 +285,7 @@ class Exchange:
         `lack` and `broken_off` as of `TrialState.answered`, `seconds` of `Outgoing.most`.
         """
         endpoint, reading = self._target.endpoint, reading or Reading()
+        self._tokens = tokens
         at = rate(self._outgoing.tiers, reading.told)
         most: Doubt | None = None
         if lack is not None or tokens.input is None or tokens.output is None:
@@ -284,7 +293,7 @@ class Exchange:
                 endpoint.provider, self._job.prices, at, public=endpoint.public, seconds=seconds
             )
             most = Doubt(1, bound[0], bound[1] or 0.0, bounded=bound[1] is not None)
-        self._state.answered(
+        self._cost = self._state.answered(
             endpoint.provider,
             reading.model,
             self._model,
@@ -345,7 +354,15 @@ class Exchange:
         if self._request.transport is not None:
             self._request.transport.close()
 
+    def _log(self, status: int, answer: bytes, *, cut: bool = False) -> None:
+        """Log the call for the conversation."""
+        if self._calls is not None:
+            tokens = (self._tokens.input, self._tokens.output, self._tokens.cached)
+            kind = self._call.kind.value
+            self._calls.write(LoggedCall(kind, status, cut, tokens, self._cost, self._body, answer))
+
     def _record(self, status: int, headers: Mapping[str, str], chunks: list[bytes], *, cut: bool) -> None:
+        self._log(status, b"".join(chunks), cut=cut)
         if self._keep is None:
             return
         try:

@@ -204,7 +204,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _told_status(error: Mapping[str, Any]) -> int | None:
-    """The status of an error, where it is told within."""
+    """The status within an error, if it names one."""
     code = error.get("code")
     return code if isinstance(code, int) and 400 <= code < 600 else None
 

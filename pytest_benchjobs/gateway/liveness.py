@@ -1,6 +1,6 @@
-"""Whether an endpoint answers: known from calls of other trials, else found out by a small call of the gateway's own.
+"""Liveness of an endpoint: known from calls of other trials, else from a small call of the gateway's own.
 
-So what happened to one trial's calls is told apart from an endpoint that fails everybody.
+So a failure of one trial's calls is distinguished from an endpoint that fails all.
 """
 
 from __future__ import annotations

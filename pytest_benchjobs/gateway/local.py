@@ -1,4 +1,4 @@
-"""Address of a trial's gateway on this machine, for the HTTP clients of whoever drives the trial.
+"""Address of a trial's gateway on this machine, for HTTP clients of the trial's driver.
 
 The gateway itself answers at a socket that only this user may open. Clients want a URL, and a port of the loopback is
 open to every process of the machine, also to agents in sandboxes that share its network. So each request has to carry a

@@ -29,7 +29,7 @@ class Reading:
     raw: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Usage in the wire's own keys, merged over all events."""
     told: dict[str, str] = dataclasses.field(default_factory=dict)
-    """What the endpoint says about the rate of the call, as `tiers` reads it."""
+    """Rate of the call from the endpoint, as `tiers` reads it."""
     finished: bool = False
     """The answer said that it is complete."""
     choices: int = 1
@@ -83,7 +83,7 @@ class Events:
         return events
 
     def rest(self) -> bytes:
-        """What is held, at the end of the stream."""
+        """Return the held bytes, at the end of the stream."""
         rest, self.held = bytes(self.held), bytearray()
         return rest
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from ..model.endpoint import Wire
 from ..system.cutting import beginning_of
 from .allowed import Allowed
 from .prices import Prices
@@ -58,6 +59,8 @@ _LONGEST_PROMPT = 1_000_000
 _ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent", "container")
 """Keys of a call for whose prompt the endpoint has a part already."""
 _OF_PARTS = ("file_id", "file_url", "fileData")
+_LOG_IN = "sk-ant-oat"
+"""Prefix of a log-in token. It is not a key: it is sent in another header."""
 _PROMPTS = ("messages", "input", "contents", "system", "systemInstruction")
 
 
@@ -87,7 +90,7 @@ class Outgoing:
         self.own = allowed.is_own(self.model)
         """It names the trial's own model, not another one that the agent chose."""
         self.tiers = tiers(request)
-        """What it asks for other than the standard rate."""
+        """Rates requested other than the standard one."""
         key = {Kind.CHAT: "n", Kind.GENERATE: "candidateCount"}.get(call.kind, "")
         self.choices = max(_count(place, key) or 1 for place in _places(request))
         """Answers that it asks for in one."""
@@ -199,6 +202,19 @@ def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
     if body:
         kept["Content-Type"] = "application/json"
     return kept
+
+
+def credentials(wire: Wire, key: str | None) -> dict[str, str]:
+    """Headers that carry a key."""
+    if key is None:
+        return {}
+    if wire == "anthropic" and key.startswith(_LOG_IN):
+        return {"Authorization": f"Bearer {key}", "anthropic-beta": "oauth-2025-04-20"}
+    return {
+        "anthropic": {"x-api-key": key},
+        "openai": {"Authorization": f"Bearer {key}"},
+        "google": {"x-goog-api-key": key},
+    }[wire]
 
 
 def _refuse(constant: str) -> None:

@@ -33,7 +33,7 @@ class WrittenPrice(Written):
     names: Annotated[list[Text], Field(min_length=1)]
     """The models it is for, such as `gpt-5`, `gpt-5-2*`."""
     providers: list[Text] = []
-    """Who serves them; default: anybody."""
+    """Providers that serve them; default: any."""
     up_to: Annotated[Count, Field(ge=1)] | None = None
     """The most input tokens of a call for which it holds."""
     input: _Amount

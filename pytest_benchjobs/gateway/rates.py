@@ -37,7 +37,7 @@ class Rate:
             self._tokens.take(tokens, self._clock())
 
     def pause(self, seconds: float) -> None:
-        """Hold back all calls to the provider for so many seconds."""
+        """Hold back all calls to the provider for these seconds."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def paused(self) -> float:

@@ -16,6 +16,7 @@ from aiohttp import web
 from ..model.ending import Ending
 from ..model.endpoint import Endpoint, Wire
 from ..sandbox.handoff import take
+from ..store.calls import CallLog, LoggedCall
 from ..store.text import one_line
 from ..system.cutting import know_secrets
 from ..system.redact import is_placeholder
@@ -30,7 +31,7 @@ from .job import Job
 from .provider_tools import ProviderTools
 from .public_prices import warm_up
 from .record import Recording, Replay
-from .wires import Call, TooLarge, Unsendable, recognise, wire_of
+from .wires import Call, TooLarge, Unsendable, error_body, recognise, wire_of
 
 _CONNECTIONS = 32
 _FULL_PAUSE = 0.02
@@ -96,6 +97,7 @@ class ServedRoute:
         know_secrets(secrets.values())
         self._recording = None if job.record is None else Recording(job.record, trial, secrets)
         self._replay = None if job.replay is None else Replay(job.replay, trial, secrets)
+        self._calls = None if request["calls"] is None else CallLog(Path(request["calls"]))
         self._allowed = Allowed(request["models"])
         self._tools = ProviderTools(request["provider_tools"])
         self._connections = Connections()
@@ -182,20 +184,25 @@ class ServedRoute:
             except (web.HTTPRequestEntityTooLarge, TooLarge):
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
             except Unsendable as problem:
-                return self._refused(call, 400, f"request refused: {problem}")
+                return self._refused(call, body, 400, f"request refused: {problem}")
             if others and call.metered:
                 self._state.refused(others[0])
                 name = one_line(others[0], 200)
                 allow = f"to allow it, give --bench-allow-model {shlex.quote(name)}"
-                return self._refused(call, 403, f"this trial may not call the model {name}; {allow}")
+                return self._refused(
+                    call, outgoing.content, 403, f"this trial may not call the model {name}; {allow}"
+                )
             self._state.took_out(outgoing.taken_out)
             exchange = Exchange(self._job, self._state, self._connections, target, call, outgoing, request)
-            return await exchange.run(self._recording, self._replay)
+            return await exchange.run(self._recording, self._replay, self._calls)
 
-    def _refused(self, call: Call, status: int, message: str) -> web.Response:
+    def _refused(self, call: Call, body: bytes, status: int, message: str) -> web.Response:
         """Refuse a call before it reaches an endpoint. The agent is the cause."""
         if call.metered:
             self._state.failed(Failure(Ending.REFUSED, message))
+            if self._calls is not None:
+                answer = error_body(call.wire, status, message)
+                self._calls.write(LoggedCall(call.kind.value, status, body=body, answer=answer))
         return error(call.wire, status, message, NO_RETRY)
 
     async def close(self) -> Mapping[str, Any]:

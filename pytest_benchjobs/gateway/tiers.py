@@ -30,13 +30,13 @@ _LONGEST = 40
 
 
 def tiers(said: Mapping[str, Any]) -> dict[str, str]:
-    """What a request, an answer or its usage says about its rate: kind of rate -> word."""
+    """Rates named in a request, an answer or its usage: kind of rate -> word."""
     found = {kind: said[key] for key, kind in _KEYS.items() if isinstance(said.get(key), str)}
     return {kind: beginning_of(_PREFIX.sub("", word.lower()), _LONGEST) for kind, word in found.items()}
 
 
 def rate(requested: Mapping[str, str], reported: Mapping[str, str]) -> str | None:
-    """Name of the rate of a call; None: the standard one. What the answer told counts, else what was asked for."""
+    """Name of the rate of a call; None: the standard one. That in the answer counts, else the requested one."""
     words = sorted({*{**requested, **reported}.values()} - _STANDARD)
     return ", ".join(words) or None
 

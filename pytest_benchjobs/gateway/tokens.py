@@ -41,7 +41,7 @@ class Tokens:
     """Those that are no text: `input_audio`, `output_image`, `cached_audio` (of `cached` and `input_audio`) ..., and
     `web_searches`, which are no tokens."""
     steps: tuple[tuple[str | None, Tokens], ...] = ()
-    """What it adds up, with the model of each step if it is another, where an endpoint charges for each by itself."""
+    """Usages to add up, each with its model if it is another, where an endpoint charges for steps separately."""
 
     @property
     def total(self) -> int | None:

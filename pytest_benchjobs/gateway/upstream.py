@@ -25,9 +25,10 @@ from .failures import Failure
 from .holding import Holding
 from .job import Job
 from .meter import LONGEST_ANSWER, first_event, flaw, is_foreign, repaired
+from .outgoing import credentials
 from .rates import Rate
 from .scrub import Scrubber
-from .wires import Call, credentials
+from .wires import Call
 
 _ERROR_LENGTH = 1 << 20
 _SIGN_OF_LIFE = 256
@@ -133,7 +134,7 @@ class Answer:
     chunks: AsyncIterator[bytes]
     failure: Failure | None = None
     foreign: bool = False
-    """Though its status is good, no model can have made it, so nobody charges for it."""
+    """Despite its good status, no model can have made it, so it is not charged."""
     length: int | None = None
     response: Response | None = None
 

@@ -121,23 +121,6 @@ def _query(wire: Wire, query: str) -> str:
     return "?" + urllib.parse.urlencode(kept) if kept else ""
 
 
-_LOG_IN = "sk-ant-oat"
-"""Prefix of a log-in token. It is not a key: it is sent in another header."""
-
-
-def credentials(wire: Wire, key: str | None) -> dict[str, str]:
-    """Headers that carry a key."""
-    if key is None:
-        return {}
-    if wire == "anthropic" and key.startswith(_LOG_IN):
-        return {"Authorization": f"Bearer {key}", "anthropic-beta": "oauth-2025-04-20"}
-    return {
-        "anthropic": {"x-api-key": key},
-        "openai": {"Authorization": f"Bearer {key}"},
-        "google": {"x-goog-api-key": key},
-    }[wire]
-
-
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
     402: "billing_error",

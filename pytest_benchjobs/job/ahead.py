@@ -205,7 +205,7 @@ class Ahead(Generic[T]):
                 self._bring(scenario)
 
     def _rest(self, seconds: float) -> None:
-        """Wait until something changes, or for so many seconds."""
+        """Wait until something changes, or for these seconds."""
         with contextlib.suppress(queue.Empty):
             self._nudges.get(timeout=seconds)
 

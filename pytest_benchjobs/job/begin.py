@@ -22,12 +22,13 @@ from ..settings.table import SETTINGS
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.history import History
+from ..store.index import index_job
 from ..store.layout import Layout
 from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
 from ..store.results import find_bundle
 from . import rounds
-from .recover import recover
+from .dead_jobs import recover
 
 if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
@@ -55,11 +56,12 @@ class Request:
     """Benchmarks with trials to run. The baseline `last` is looked up by them."""
     partial: bool = False
     narrowed: bool = False
+    unselected_agents: tuple[str, ...] = ()
     named: bool = False
     distributed: bool = False
     """True if trials run in several processes."""
-    chosen: Collection[str] = ()
-    """Node ids of the trials, for a resumed job."""
+    chosen: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Benchmarks of the trials by node id, for a resumed job."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> 
     undo.callback(os.close, lock)
     record = _resumed_record(bundle, request.settings.job, gate)
     bundle.sweep()
+    if bundle.rename_by_path(request.chosen.items()):
+        index_job(bundle, history)
     unselected = sum(result.node_id not in request.chosen for result in bundle.results())
     return Begun(bundle, history, record, lock, unselected=unselected, baseline=baseline)
 
@@ -228,6 +232,7 @@ def _new_record(request: Request) -> JobRecord:
         planned=sum(request.planned.values()),
         partial=request.partial,
         narrowed=request.narrowed,
+        unselected_agents=request.unselected_agents,
         named=request.named,
         invocation=Invocation(
             arguments=tuple(arguments),

@@ -13,8 +13,8 @@ from ..store.files import remove_tree, writing
 from ..store.history import History
 from ..store.liveness import ask_to_cancel, asked_to_cancel, hold, is_dead
 from ..store.reader import HistoryReader
+from .dead_jobs import recover
 from .end import end, is_complete
-from .recover import recover
 
 _POLL = 0.2
 # A process listens only after collection, which takes seconds for a large benchmark.

@@ -1,7 +1,7 @@
-"""Differences between jobs that only their files tell.
+"""Details of a gate's report that only the files of jobs tell.
 
-For scenarios that a gate did not compare they are parts such as `limits` and `scorers`; for those that it did, the rule
-by which answers are read.
+For scenarios that a gate did not compare they are the parts that differ, such as `limits` and `scorers`; for those that
+it did, the rule by which answers are read; for known failures their reason, their link and their last day.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..model.errors import InputError
-from ..model.gate import GateReport, GateVerdict
+from ..model.gate import Change, GateReport, GateVerdict
+from ..model.known_failure import Known
 from ..model.result import COMPARED, TrialResult
 from ..store.bundle import JobBundle
 
@@ -21,10 +22,37 @@ _LOOKED_AT = 500
 """The most results of each side that are looked at for a rule of reading."""
 _Task = tuple[str, str]
 """Benchmark and scenario."""
+_Key = tuple[str, str, str]
+"""Those, and the label of an agent."""
 
 
-def with_changed_parts(report: GateReport, directory: Path) -> GateReport:
-    """Return the report with what differs, as far as the files of both jobs are in `directory`."""
+def with_details(report: GateReport, directory: Path) -> GateReport:
+    """Return the report with these details, as far as the files of both jobs are in `directory`."""
+    return _with_changed_parts(_with_known(report, directory), directory)
+
+
+def _with_known(report: GateReport, directory: Path) -> GateReport:
+    lists = {name: getattr(report, name) for name in ("known", "broke", "fixed", "suspects")}
+    wanted = {_key(change) for changes in lists.values() for change in changes if change.known is not None}
+    entries: dict[_Key, Known] = {}
+    for result in _results(directory, [report.job] if wanted else ()):
+        key = (result.benchmark, result.scenario, result.agent.label)
+        if result.known is not None and key in wanted:
+            entries[key] = result.known
+        if len(entries) == len(wanted):
+            break
+
+    def detailed(change: Change) -> Change:
+        return change.model_copy(update={"known": entries.get(_key(change), change.known)})
+
+    return report.model_copy(update={name: tuple(map(detailed, changes)) for name, changes in lists.items()})
+
+
+def _key(change: Change) -> _Key:
+    return change.benchmark, change.scenario, change.agent
+
+
+def _with_changed_parts(report: GateReport, directory: Path) -> GateReport:
     read = about_readings(
         directory, (rule.benchmark for rule in report.rules), [report.job], report.baseline_jobs
     )

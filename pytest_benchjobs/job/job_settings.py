@@ -26,7 +26,7 @@ from ..settings.layers import Layer, merge
 from ..settings.matrix import Matrix
 from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
-from ..settings.values import EXPORTS, export_kind
+from ..settings.values import EXPORTS, export_kind, lacks_package
 from ..sources import did_you_mean
 from ..store.text import clean
 from ..system.paths import exists, is_directory, is_file, with_home
@@ -442,6 +442,8 @@ def _outputs(said: Said, merged: Layer) -> Iterator[Output]:
             if kind is None or is_directory(path):
                 why = "a directory" if is_directory(path) else f"not {', '.join(EXPORTS)} by its name"
                 raise InputError(f"{merged.origin(name)}: {text} is {why}")
+            if (package := lacks_package(kind)) is not None:
+                raise InputError(f"{merged.origin(name)}: {text}: {package}")
             yield Output(name, path, kind)
 
 

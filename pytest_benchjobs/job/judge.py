@@ -27,13 +27,13 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
         return None
     from ..analysis.gate.job import broken_gate, judge_job
     from ..store.rows import pair_row
-    from .changed import with_changed_parts
+    from .changed import with_details
 
     at = datetime.datetime.now(datetime.UTC)
     where = directory_argument(record.config.directory)
     try:
         judged = judge_job(record, map(pair_row, results), config, baseline, at=at, where=where)
-        return judged._replace(report=with_changed_parts(judged.report, record.config.directory))
+        return judged._replace(report=with_details(judged.report, record.config.directory))
     except Exception as error:
         return broken_gate(record, config, error, at=at)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..model.base import SCHEMA_VERSION
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
+from ..model.node_ids import paths_of_names
 from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
 from ..store.bundle import BundleWarning, JobBundle
@@ -154,9 +155,11 @@ class Merge:
                 os.close(lock)
             return _refused(job, "it is running here")
         try:
+            if bundle.rename_by_path((trial.node_id, trial.benchmark) for trial in job.trials.values()):
+                here = self._read(bundle.root)
             new = [
-                trial
-                for node_id, trial in job.trials.items()
+                dataclasses.replace(trial, node_id=node_id)
+                for node_id, trial in _named_by_path(job, here).items()
                 if node_id not in here.trials or trial.beats(here.trials[node_id])
             ]
             later = ended_at(job.record) > ended_at(here.record) or (
@@ -206,10 +209,10 @@ class Merge:
         try:
             self._copy(trial.directory, staged)
             result = sound(read_result(staged))
-            if job.root is None:
-                result = result.model_copy(
-                    update={"job": job.record.id, "reused": result.reused or trial.origin}
-                )
+            if job.root is None or result.node_id != trial.node_id:
+                origin = result.reused or trial.origin
+                changes = {"job": job.record.id, "reused": origin, "node_id": trial.node_id}
+                result = result.model_copy(update=changes)
                 with writing(staged):
                     (staged / RESULT).unlink()
             move_in(root, staged, final, result, durable=False)
@@ -240,7 +243,7 @@ class Merge:
         chosen: dict[str, tuple[FoundTrial, IncomingJob]] = {}
         twice = 0
         for part in parts:
-            for node_id, trial in part.trials.items():
+            for node_id, trial in _named_by_path(part, *parts).items():
                 twice += node_id in chosen
                 if node_id not in chosen or trial.beats(chosen[node_id][0]):
                     chosen[node_id] = trial, part
@@ -248,7 +251,7 @@ class Merge:
         count = max(sum(planned) - twice, len(chosen)) if len(planned) == len(records) else None
         record = _one_record(name, records).model_copy(update={"planned": count})
         marked = {
-            node_id: dataclasses.replace(trial, origin=self._origin(record.id, part, trial))
+            node_id: dataclasses.replace(trial, node_id=node_id, origin=self._origin(record.id, part, trial))
             for node_id, (trial, part) in chosen.items()
         }
         return IncomingJob(record, marked, None)
@@ -262,6 +265,18 @@ class Merge:
                 return None
         row = self._history.trial(job, trial.node_id)
         return None if row is None else Origin(job=job, path=row.path, finished_at=trial.finished_at)
+
+
+def _named_by_path(job: IncomingJob, *others: IncomingJob) -> dict[str, FoundTrial]:
+    """Return the trials of a job under the ids by path that these jobs have of them."""
+    every = (trial for one in (job, *others) for trial in one.trials.values())
+    paths = paths_of_names((trial.node_id, trial.benchmark) for trial in every)
+    found: dict[str, FoundTrial] = {}
+    for old_id, trial in job.trials.items():
+        node_id = paths.get(old_id, old_id)
+        if node_id not in found or trial.beats(found[node_id]):
+            found[node_id] = trial
+    return found
 
 
 def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
@@ -295,10 +310,17 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
         benchmarks=tuple(sorted({name for record in records for name in record.benchmarks})),
         partial=any(record.narrowed for record in records),
         narrowed=any(record.narrowed for record in records),
+        unselected_agents=_unselected(records),
         named=any(record.named for record in records),
         message=f"merged from {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost}",
         reproducibility=first.reproducibility,
     )
+
+
+def _unselected(records: Sequence[JobRecord]) -> tuple[str, ...]:
+    """Return the agents that no part selected: one that a missing part was to run is missing."""
+    parts = [{*record.unselected_agents} for record in records]
+    return tuple(sorted(label for label in set().union(*parts) if all({label, "*"} & part for part in parts)))
 
 
 def _lost_shards(records: Sequence[JobRecord]) -> str:

@@ -25,9 +25,11 @@ def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, st
     """Return whether any agent of the job may call a model."""
     from ..trial.secrets import split
 
-    named = (agents[spec.name] for spec in job.agents if spec.name in agents)
-    return any(agent.needs_model and agent.name not in WITHOUT_MODEL for agent in named) or bool(
-        split(secrets).keys
+    named = [(agents[spec.name], spec) for spec in job.agents if spec.name in agents]
+    return bool(split(secrets).keys) or any(
+        agent.needs_model or (spec.model is not None and hasattr(agent, "endpoints"))
+        for agent, spec in named
+        if agent.name not in WITHOUT_MODEL
     )
 
 

@@ -22,8 +22,8 @@ from ..store.layout import Layout
 from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
-from .fate import Fates, Skip, Take
 from .reuse import Reuse
+from .trial_fate import Fates, Skip, Take
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig

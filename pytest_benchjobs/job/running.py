@@ -219,7 +219,7 @@ class RunningJob(Generic[T]):
         return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:
-        """Write queued results. Called in the heartbeat thread; if an error ended it, nobody would hear `cancel`."""
+        """Write queued results. Called in the heartbeat thread; if an error ended it, `cancel` would have no effect."""
         with self.problems.noting("record of the running job"):
             if self.recorder is not None:
                 self.recorder.catch_up()

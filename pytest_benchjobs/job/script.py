@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +22,7 @@ from ..agents.catalogue import all_agents
 from ..agents.interactive import InteractiveAgent
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
+from ..model.node_ids import node_name
 from ..model.owner import current_owner
 from ..sandbox.providers import builtin_providers
 from ..scoring.builtin import builtin_scorers
@@ -116,7 +117,9 @@ class DrivenJob:
 
     @property
     def results(self) -> Sequence[TrialResult]:
-        """Results of its trials, once it has ended."""
+        """Results of the trials that have ended, in the order they were started until the job has ended."""
+        if not self._is_closed:
+            return [trial.result for trial in self._trials if trial.result is not None]
         return self._begun().results
 
     @property
@@ -156,7 +159,7 @@ class DrivenJob:
                 )
         label = self._spec.label
         ticket = DrivenTicket(
-            node_id=f"{source.benchmark}::{scenario}[{label}{f'-{attempt}' if attempt > 1 else ''}]",
+            node_id=f"{source.benchmark}::{node_name(scenario, label, attempt if attempt > 1 else None)}",
             source=source,
             scenario=scenario,
             agent=self._spec,
@@ -173,6 +176,15 @@ class DrivenJob:
         trial = InteractiveTrial(running, ticket, self._agent, patience, ended)
         self._trials.append(trial)
         return trial
+
+    def pending_scenarios(self, benchmark: str | Path | Source, *, attempt: int = 1) -> tuple[str, ...]:
+        """Return the ids of a benchmark's scenarios of which no trial of this attempt was started, in their order.
+
+        Raises:
+            InputError: there is no such benchmark.
+        """
+        started = {(trial.benchmark, trial.scenario) for trial in self._trials if trial.attempt == attempt}
+        return tuple(ref for source, ref in _refs(benchmark) if (source.benchmark, ref) not in started)
 
     def close(self) -> None:
         """End the job: cancel what still runs, write history and reports, judge by the gates."""
@@ -237,6 +249,18 @@ def start(
         raise
 
 
+def scenario_ids(benchmark: str | Path | Source) -> tuple[str, ...]:
+    """Return the ids of a benchmark's scenarios, in their order and without archived ones. Nothing is run.
+
+    Args:
+        benchmark: As for `start`. One of the catalogue is fetched if it is not on this machine.
+
+    Raises:
+        InputError: there is no such benchmark, or a file is wrong.
+    """
+    return tuple(ref for _, ref in _refs(benchmark))
+
+
 @contextlib.asynccontextmanager
 async def start_async(benchmark: str | Path | Source, scenario: str, **about: Any) -> Any:
     """Start a trial in a job of its own, for asynchronous code: an asynchronous context manager."""
@@ -285,11 +309,15 @@ def _provider(sandbox: str | Provider | None, settings: JobSettings) -> Callable
     return lambda: kinds[name](current_owner())
 
 
+def _refs(benchmark: str | Path | Source) -> Iterator[tuple[Source, str]]:
+    for source in _sources(benchmark):
+        yield from ((source, ref.id) for ref in source.refs(None) if not ref.archived)
+
+
 def _source(benchmark: str | Path | Source, scenario: str) -> Source:
     """Find the source of a scenario."""
-    sources = _sources(benchmark) if isinstance(benchmark, str | Path) else [benchmark]
     ids: list[str] = []
-    for source in sources:
+    for source in _sources(benchmark):
         found = [ref.id for ref in source.refs(None)]
         if scenario in found:
             return source
@@ -298,7 +326,9 @@ def _source(benchmark: str | Path | Source, scenario: str) -> Source:
     raise InputError(f"benchmark {benchmark} has no scenario {scenario!r}; {hint}")
 
 
-def _sources(benchmark: str | Path) -> list[Source]:
+def _sources(benchmark: str | Path | Source) -> list[Source]:
+    if not isinstance(benchmark, str | Path):
+        return [benchmark]
     from ..sources.catalogue.fetching import fetch
     from ..sources.catalogue.kept import opened
     from ..sources.finder import Finder

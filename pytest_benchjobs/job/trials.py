@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError, QuotaReached
@@ -24,12 +24,12 @@ from ..trial.flight import Deferred, Flight, Tokens
 from ..trial.prepare import Prepared, Services, prepare
 from .ahead import Ahead
 from .end import NO_ROOM
-from .fate import Fates, Run, Skip, Take
 from .models import models_of
 from .quotas import Quotas, accounts_of, describe
 from .recorder import Problems
 from .reuse import Reuse
 from .ticket import Ticket
+from .trial_fate import Fates, Run, Skip, Take
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
@@ -461,24 +461,3 @@ def next_landed(flight: Flight[T], meanwhile: Callable[[], None] = lambda: None)
         if landed is not None:
             return landed
         meanwhile()
-
-
-@contextlib.contextmanager
-def ending_flight(trials: Trials[T], seconds: float) -> Iterator[Flight[T]]:
-    """Open a flight. If the context is left early (`-x`, Ctrl-C, SIGTERM), trials in flight end without a report.
-
-    A second Ctrl-C ends the wait for them; closing the engine then removes the rest by force.
-    """
-    flight = trials.flight()
-    try:
-        yield flight
-    finally:
-        trials.break_off()
-        flight.cancel()
-        try:
-            deadline = time.monotonic() + seconds
-            while flight.outstanding and time.monotonic() < deadline:
-                flight.next(timeout=0.1)
-        finally:
-            trials.close()
-            flight.close()

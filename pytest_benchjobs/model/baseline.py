@@ -72,11 +72,11 @@ class BaselineScenario(Model, defer_build=True):
     tokens: _Amount | None = None
     seconds: _Amount | None = None
     metrics: Annotated[dict[_Id, BaselineMetric], Field(max_length=MOST)] = {}
-    """What scorers measured: mean per attempt."""
+    """Metrics of scorers: mean per attempt."""
     graded_in: Annotated[
         tuple[Literal["agent_container", "fresh", "unknown"], ...], Field(max_length=3, strict=False)
     ] = ("unknown",)
-    """Where the attempts in `scores` were graded, as far as programs of scorers ran."""
+    """Places in which the attempts in `scores` were graded, as far as programs of scorers ran."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

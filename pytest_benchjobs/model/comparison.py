@@ -62,6 +62,8 @@ class ComparedRow(Model):
     b_agent: str
     scenarios: int
     """Pairs: n."""
+    clusters: int | None = None
+    """Clusters that they are in, each of which counts as one value; None: no cluster has several."""
     a: float | None = None
     """Mean score."""
     b: float | None = None
@@ -103,7 +105,7 @@ class ComparedRow(Model):
 
 
 class AgentRank(Model):
-    """The ranks that an agent of a benchmark may have, 1 being the best. Agents that are not told apart share ranks."""
+    """The ranks that an agent of a benchmark may have, 1 being the best. Agents that are too close share ranks."""
 
     benchmark: str
     agent: str

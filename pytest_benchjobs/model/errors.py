@@ -55,7 +55,7 @@ class InputError(BenchError):
         self.column = column
         """The first character that is wrong, counted from 1."""
         self.width = width
-        """How many are."""
+        """Number of them."""
 
     @property
     def errors(self) -> Sequence[InputError]:
@@ -142,7 +142,7 @@ class EngineRefused(EngineError):
 
 
 class FilesRefused(EngineRefused):
-    """What the engine refuses is about the files of a container, so an agent that left them can be the cause."""
+    """The engine refused files of a container, so an agent that left them can be the cause."""
 
     code = "files_refused"
 

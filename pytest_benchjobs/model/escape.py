@@ -1,4 +1,4 @@
-"""Names of files and messages as they are shown: a directory may be called whatever its maker likes."""
+"""Names of files and messages as they are shown: a name may hold any characters."""
 
 from __future__ import annotations
 

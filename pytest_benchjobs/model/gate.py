@@ -151,9 +151,9 @@ class GateConfig(Model):
     anchor: str | None = None
     """Another baseline, in the same forms, by which the job is judged too: many small drops are one against it."""
     require_baseline: bool = False
-    """Overrides `first_run`: also what the baseline has nothing of makes the verdict `invalid`."""
+    """Overrides `first_run`: an agent or benchmark that the baseline lacks makes the verdict `invalid`."""
     first_run: bool = False
-    """A baseline that is not there yet, or has nothing of an agent or benchmark, makes the verdict `no baseline`
+    """A baseline that does not exist yet, or lacks an agent or benchmark, makes the verdict `no baseline`
     instead of being an error."""
     rules: tuple[Rule, ...] = ()
     """Regressions and floors."""
@@ -200,7 +200,7 @@ class GateConfig(Model):
 
     @property
     def without(self) -> GateVerdict:
-        """Verdict of what the baseline has nothing of."""
+        """Verdict on an agent or benchmark that the baseline lacks."""
         first = self.first_run and not self.require_baseline
         return GateVerdict.NO_BASELINE if first else GateVerdict.INVALID
 
@@ -231,7 +231,7 @@ class Change(Model, defer_build=True):
     p_value: float | None = None
     """Of this scenario alone, one-sided: it became worse."""
     adjusted: float | None = None
-    """The same, for so many scenarios looked at."""
+    """The same, for this number of scenarios."""
     critical: bool = False
     known: Known | None = None
     fresh_attempts: int | None = None

@@ -15,8 +15,8 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-)
 _LONGEST = 253
 _WILDCARD = "*."
 _SHOWN = 10
-# Nothing inside of them is a host that a trial may have, whoever lists them: the container itself, the machine, and
-# where clouds tell a machine its credentials.
+# No address in these networks may be allowed, even where it is listed: the container itself, the machine, and the
+# metadata services of clouds, which hand out credentials.
 _NEVER = tuple(
     map(
         ipaddress.ip_network,

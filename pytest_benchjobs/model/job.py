@@ -141,7 +141,7 @@ class JobConfig(Model):
     tpm: dict[str, Positive] = {}
     """The same of tokens."""
     model_patience: Seconds | None = None
-    """Time for which a call of a model is held back and retried before the agent is told that it failed."""
+    """Time for which a call of a model is held back and retried before the agent gets its error."""
     on_quota: OnQuota = OnQuota.FAIL
     """Reaction to a provider's quota that is used up."""
     prices: Path | None = None
@@ -220,7 +220,7 @@ def _placed(own: FreshContainer | None, wanted: GradeIn) -> FreshContainer | Non
 
 
 class Owner(Model):
-    """A process, told apart from later ones with its pid. See `pytest_benchjobs.model.owner`."""
+    """A process, distinguished from later ones with its pid. See `pytest_benchjobs.model.owner`."""
 
     host: str
     boot: str
@@ -311,6 +311,8 @@ class JobRecord(Model):
     """True if the job has less than all scenarios of its benchmarks."""
     narrowed: bool = False
     """True if anything but a shard left scenarios out."""
+    unselected_agents: tuple[str, ...] = ()
+    """Labels of agents of which trials were deselected; `*`: trials were named by ids, so that all others were."""
     named: bool = False
     """True if its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()

@@ -17,7 +17,7 @@ QUOTA_OF = "the quota of "
 
 
 class OnQuota(enum.StrEnum):
-    """What a job does when the quota of a provider is used up."""
+    """Reaction of a job to a used-up quota of a provider."""
 
     FAIL = "fail"
     """End the job; its trials under way are errors."""
@@ -39,4 +39,4 @@ class Quota(Model):
     told: bool = False
     """True if the provider named the time."""
     times: int = 1
-    """How many times in a row the quota was found used up."""
+    """Number of times in a row that the quota was found used up."""

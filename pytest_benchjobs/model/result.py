@@ -66,6 +66,8 @@ class ScorerResult(Model):
     name: str
     type: str
     weight: float
+    definition: dict[str, str] = {}
+    """What it runs: its `command` or `script`, the `path` of its files, the `model` and `criteria` of a judge."""
     step: str | None = None
     """Name of the step that it graded, in a trial of several steps."""
     score: Score | None = None
@@ -78,7 +80,7 @@ class ScorerResult(Model):
     details: dict[str, Any] = {}
     """For example how many tests passed."""
     metrics: tuple[Metric, ...] = ()
-    """What it measured beside the score."""
+    """Metrics beside the score."""
 
 
 class Phase(Model):
@@ -145,7 +147,7 @@ class StepResult(Model):
     score: Score | None = None
     """None: it did not run, or could not be graded."""
     not_run: str | None = None
-    """Why it did not run. None: it ran."""
+    """Reason for not running. None: it ran."""
     scorers: tuple[str, ...] = ()
     """Names of the scorers that graded it."""
     agent_end: AgentEnd | None = None

@@ -68,10 +68,10 @@ class GradeIn(enum.StrEnum):
 
 
 class OnTamper(enum.StrEnum):
-    """What a trial is that was graded in the agent's container, where the agent changed files of the image."""
+    """Outcome of a trial graded in the agent's container where the agent changed files of the image."""
 
     NOTE = "note"
-    """What its score says, with a note."""
+    """That of its score, with a note."""
     FAIL = "fail"
     """Failed, with a score of 0."""
 
@@ -109,7 +109,7 @@ class Environment(Model):
     hidden: tuple[Path, ...] = ()
     """Absolute paths that no build context holds: of the manifest, and of what its references and scorers name."""
     git_history: str | None = None
-    """Where the history of the repositories in the workdir ends: `base`, the commit of `HEAD`, or a commit."""
+    """End of the history of the repositories in the workdir: `base`, the commit of `HEAD`, or a commit."""
     workdir: str | None = None
     """Absolute path in the container; default: the image's own."""
     user: str | None = None
@@ -311,7 +311,7 @@ class Answer(Model):
 
 
 class Feedback(Model):
-    """Further turns for an agent whose work does not pass: it is told which tests failed, and goes on.
+    """Further turns for an agent whose work does not pass: it gets the names of failed tests, and goes on.
 
     It goes on in the same container, as a new process with a new problem statement. Each turn is graded in a fresh
     container, so nothing that scorers put in is there when the agent goes on.
@@ -325,11 +325,11 @@ class Feedback(Model):
     shows_output: bool = False
     """`{output}` is all that the scorer printed, beside hidden files: where a benchmark's published protocol is so."""
     scorer: str | None = None
-    """Name of the scorer that is told of; default: the first."""
+    """Name of the scorer to report; default: the first."""
     replace: tuple[tuple[str, str], ...] = ()
-    """Regular expressions, in their order, and what takes the place of what they match in what is told."""
+    """Regular expressions, in their order, and the replacement of their matches in the report."""
     characters: Annotated[int, Field(ge=1)] = 50_000
-    """Length of what is told, the end of it."""
+    """Limit of characters of the report, of which the end is kept."""
 
     @field_validator("replace")
     @classmethod
@@ -418,7 +418,7 @@ class Scenario(Model):
     """Path in the container (relative to the workdir, or absolute) -> absolute path of a host file or directory."""
     reference: Reference | None = None
     answer: Answer | None = None
-    """Where a short answer is expected instead of work on files."""
+    """A short answer that is expected instead of work on files."""
     confidential: bool = False
     """True if its problem statement, tests and reference are kept out of reports, exports and views."""
     threshold: Score | None = None
@@ -566,7 +566,7 @@ class Scenario(Model):
 
     @property
     def question(self) -> Answer | None:
-        """How a bare model is asked, without tools; `file` is where its reply goes. None: it works as others do."""
+        """Request to a bare model, without tools; its reply goes to `file`. None: it works as other agents do."""
         if self.is_question or self.answer is None or self.answer.reply_file is None:
             return self.answer if self.is_question else None
         return self.answer.model_copy(update={"file": self.answer.reply_file})
@@ -586,7 +586,7 @@ class Scenario(Model):
         return f"{self.problem_statement}\n\n{self.answer.instruction.replace('{file}', self.answer.file)}"
 
     def without_content(self) -> Scenario:
-        """Copy what results need to know of a scenario, and nothing of what is asked or graded."""
+        """Copy the keys that results need, without problem statement, files or scorers."""
         kept = ("id", "benchmark", "benchmark_version", "tags", "confidential", "threshold", "source", "line")
         return Scenario(
             **{name: getattr(self, name) for name in kept},

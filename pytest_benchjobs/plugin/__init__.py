@@ -177,7 +177,25 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
         if take_node_ids(session.config):
             _activate(session.config)
-    return (yield)
+    _refuse_misnamed(session.config, by_name=True)
+    found = yield
+    if not session.items and not session.testsfailed and not session.config.getoption("numprocesses", None):
+        _refuse_misnamed(session.config)
+    return found
+
+
+def _refuse_misnamed(config: pytest.Config, *, by_name: bool = False) -> None:
+    """Raise an error about an argument that was meant as a benchmark and is none; `by_name`: only about files."""
+    for argument in config.args:
+        if not by_name or argument.endswith((".yaml", ".yml", ".toml")):
+            from ..sources import likely_meant
+
+            path = config.invocation_params.dir / argument.partition("::")[0]
+            if (
+                not path.name.endswith((*MANIFESTS, "task.toml"))
+                and (meant := likely_meant(path)) is not None
+            ):
+                raise options.usage_error(f"{argument} is not a benchmark: {meant}")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -196,8 +214,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not file_path.name.endswith(MANIFESTS):
         return None
     from .collect import BenchFile
+    from .state import state_of
 
     _activate(parent.config)
+    state_of(parent.config).manifests.setdefault(file_path.parent, []).append(file_path)
     return BenchFile.from_parent(parent, path=file_path)
 
 

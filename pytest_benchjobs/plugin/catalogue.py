@@ -15,9 +15,11 @@ import pytest
 
 from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
+from ..sources import open_source
+from ..system.paths import is_directory
 from . import options
+from .excerpts import in_words
 from .job_settings import settings_of
-from .mistakes import in_words
 from .options import usage_error
 from .progress import show
 from .python_files import AUTHORED, benchmarks_in, conftests, module_at
@@ -36,7 +38,8 @@ def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
     """Find the named benchmarks, once in a session; fetch those that are not here."""
     state = state_of(config)
     if not state.named:
-        state.named = [find(config, text) for text in benchmarks]
+        found = (_every(config) if text == EVERY else [find(config, text)] for text in benchmarks)
+        state.named = [one for several in found for one in several]
 
 
 def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
@@ -70,19 +73,30 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         raise usage_error("--bench: a name or a path is missing")
     finder = finder_of(config)
     try:
-        if text != EVERY:
-            return finder.find(text, config.invocation_params.dir)
-        if not finder.named and not finder.broken:
-            raise usage_error(
-                "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
-            )
-        # The collector reports the errors of broken ones.
-        every = [source for one in finder.named.values() for source in finder.sources(one)]
-        return None, [*every, *(source for source, _ in finder.broken)]
+        return finder.find(text, config.invocation_params.dir)
     except NoSuchBenchmark as error:
         raise usage_error(f"--bench: {error}{_unread(config, finder)}") from None
     except InputError as error:
         raise usage_error(f"--bench: {in_words(config, error)}") from None
+
+
+def _every(config: pytest.Config) -> list[tuple[str | None, list[Source]]]:
+    """Return all benchmarks of the project, once each. The collector reports the errors of broken ones."""
+    finder = finder_of(config)
+
+    def found(name: str, one: Named) -> list[Source]:
+        # A directory of tasks is found by its own name, too.
+        return [
+            source for source in finder.sources(one) if name_of(config, Path(source.path)) in (None, name)
+        ]
+
+    try:
+        named = [(name, found(name, one)) for name, one in finder.named.items()]
+    except InputError as error:
+        raise usage_error(f"--bench: {in_words(config, error)}") from None
+    if not named and not finder.broken:
+        raise usage_error("--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks")
+    return [*named, (None, [source for source, _ in finder.broken])]
 
 
 def is_known(config: pytest.Config, name: str) -> bool:
@@ -145,6 +159,11 @@ def _is_benchmark(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return bool(value) and all(map(is_source, value))
     return is_path(value) or isinstance(value, Entry) or is_source(value)
+
+
+def opened(config: pytest.Config, path: Path) -> Source | None:
+    """Open what is at a path; a task directory has the benchmark that a hook or the ini file gave it."""
+    return open_source(path, name_of(config, path) if is_directory(path) else None)
 
 
 def name_of(config: pytest.Config, task: Path) -> str | None:

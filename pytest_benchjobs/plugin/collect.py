@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,19 +17,22 @@ from ..job.job_settings import JobSettings, matches
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.escape import address, escaped
+from ..model.node_ids import node_name
 from ..model.scenario import Requires
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
 from ..system.cache import cache_directory
 from ..system.garbage import gc_paused
+from ..system.paths import is_directory
+from . import interactive, selection
 from . import known as known_failures
-from . import selection
+from .excerpts import in_words, shown
 from .filters import Filters
 from .items import BenchWarning, TrialItem, own_limits, unwanted
 from .job_settings import settings_of
-from .mistakes import in_words, shown
 from .options import usage_error
 from .private import load_conftests, take_fixtures
+from .python_files import benchmarks_in, conftests
 from .registry import add_scorers
 from .state import is_worker, state_of
 
@@ -53,6 +56,16 @@ _REMEDY = (
 
 class BenchmarkCollector:
     """Base of the collectors."""
+
+    benchmark: str | None = None
+    """Name by which its sources were requested; None: they were found at a path."""
+    named: Sequence[Source] = ()
+    """Sources that were requested by that name."""
+
+    def take(self: Any, name: str, source: Source) -> None:
+        """Collect a source that was requested by a name."""
+        self.benchmark, self.named = name, (*self.named, source)
+        self.extra_keyword_matches.add(name)
 
     def trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
         """Return the trials of these sources."""
@@ -105,10 +118,52 @@ class BenchFile(FileCollector):
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """Return its trials."""
-        from .catalogue import name_of
+        from .catalogue import opened
 
-        source = open_source(self.path, name_of(self.config, self.path) if self.path.is_dir() else None)
+        source = opened(self.config, self.path)
         return self.trials([source] if source else [])
+
+
+class FilesOfScenarios:
+    """Leaves the files that manifests name to their scenarios: pytest neither imports a hidden test nor runs it."""
+
+    @staticmethod
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:
+        """Collect nothing in a module or directory of a scenario, also no conftest.py."""
+        if not isinstance(collector, pytest.Module | pytest.Directory):
+            return None
+        if not _is_of_scenario(collector):
+            return None
+        state_of(collector.config).left_to_scenarios.append(escaped(collector.nodeid))
+        return pytest.CollectReport(collector.nodeid, "passed", None, [])
+
+
+def _is_of_scenario(collector: pytest.Module | pytest.Directory) -> bool:
+    """Return True if a manifest names a file or directory below its own, which is no argument."""
+    root, state = collector.config.rootpath, state_of(collector.config)
+    at = (collector.path, *collector.path.parents)
+    for number, directory in enumerate(at[1:], start=1):
+        for manifest in state.manifests.pop(directory, ()):
+            hidden, given = _named_files(manifest)
+            # Beside a manifest in the rootdir the agent may be given the project itself, whose tests are its own.
+            named = hidden if directory == root else hidden | given
+            state.of_scenarios.setdefault(directory, set()).update(named)
+        below = at[:number]
+        named = state.of_scenarios.get(directory, set())
+        if not named.isdisjoint(below) and not any(map(collector.session.isinitpath, below)):
+            return True
+    return False
+
+
+def _named_files(manifest: Path) -> tuple[set[Path], set[Path]]:
+    from ..sources.manifest import ManifestSource
+
+    source = open_source(manifest)
+    try:
+        return source.named_files() if isinstance(source, ManifestSource) else (set(), set())
+    except InputError:  # reported where its scenarios are listed
+        return set(), set()
 
 
 class TaskDirectory(BenchFile):
@@ -116,14 +171,12 @@ class TaskDirectory(BenchFile):
 
 
 class NamedBenchmark(BenchmarkCollector, pytest.Collector):
-    """Collector of `--bench NAME`."""
-
-    sources: Sequence[Source] = ()
+    """Collector of `--bench NAME`, for sources that pytest would not find by a path below the rootdir."""
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Return the trials of all its manifests and task directories."""
-        return self.trials(self.sources)
+        """Return the trials of all its sources."""
+        return self.trials(self.named)
 
 
 def _named(parent: pytest.Collector, path: Path) -> dict[str, str]:
@@ -188,6 +241,7 @@ def _is_ours(config: pytest.Config, directory: Path) -> bool:
 
     Not outside the rootdir, in what was fetched, or inside a task.
     """
+    directory = Path(os.path.abspath(directory))  # noqa: PTH100  keeps links
     above = (directory, *directory.parents)
     if config.rootpath not in above or cache_directory("benchmarks") in above:
         return False
@@ -197,7 +251,7 @@ def _is_ours(config: pytest.Config, directory: Path) -> bool:
 def named_collectors(
     session: pytest.Session, others: Iterable[pytest.Item | pytest.Collector]
 ) -> list[pytest.Collector]:
-    """Return a collector for each benchmark that `--bench` or an id names, in the directory where pytest would have it.
+    """Return collectors for what `--bench` or an id names, in the directories where pytest would have them.
 
     `others` are what pytest collects by itself: their directories are the same nodes, so that fixtures are shared.
     """
@@ -205,26 +259,40 @@ def named_collectors(
     made: dict[Path, pytest.Session | pytest.Directory] = {
         node.path: node for node in nodes if isinstance(node, pytest.Directory)
     }
-    collectors: dict[str, list[pytest.Collector]] = {}
+    collectors: dict[tuple[str | None, str, int], Any] = {}
+    known: set[str] = set()
     for name, sources in state_of(session.config).named:
-        if name in collectors:
-            continue
-        beside: dict[pytest.Session | pytest.Directory, list[Source]] = {}
-        for source in sources:
-            parent = _directory(session, Path(source.path).parent, made)
-            beside.setdefault(parent, []).append(source)
-        for parent, ones in beside.items():
+        for source in () if name in known else sources:
+            path = Path(source.path) if name is None else _path_of(session.config, source)
+            parent = _directory(session, (path or Path(source.path)).parent, made)
+            node_id = str(name) if path is None else node_path(session.config, path)
+            key = (name, node_id, id(parent))
+            if key not in collectors:
+                kind = NamedBenchmark if path is None else _kind_of(path)
+                place: dict[str, Any] = {} if path is None else {"path": path}
+                collectors[key] = kind.from_parent(parent, name=node_id, nodeid=node_id, **place)
             if name is not None:
-                collector = NamedBenchmark.from_parent(parent, name=name, nodeid=name)
-                collector.sources = ones
-                collectors.setdefault(name, []).append(collector)
-                continue
-            for path in (Path(source.path) for source in ones):
-                node_id = node_path(session.config, path)
-                if node_id not in collectors:
-                    kind = _kind_of(path)
-                    collectors[node_id] = [kind.from_parent(parent, path=path, name=node_id, nodeid=node_id)]
-    return [one for several in collectors.values() for one in several]
+                collectors[key].take(name, source)
+        if name is not None:
+            known.add(name)
+    return [*collectors.values()]
+
+
+def _path_of(config: pytest.Config, source: Source) -> Path | None:
+    """Return the path at which pytest would collect a source itself, below the rootdir; None: it would not."""
+    from .catalogue import opened
+
+    path = Path(source.path)
+    if path.suffix == ".py":
+        modules = (
+            one for one in conftests(config) if any(found is source for _, found in benchmarks_in(one))
+        )
+        return next((Path(str(one.__file__)) for one in modules), None)
+    if not _is_ours(config, path.parent):
+        return None
+    there = opened(config, path)
+    same = type(there) is type(source) and (not is_directory(path) or there.benchmark == source.benchmark)
+    return path if same else None
 
 
 def _directory(
@@ -278,7 +346,10 @@ def problem(session: pytest.Session) -> str | None:
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials that are archived, collected twice, or not requested."""
+    """Tag interactive tests; leave out trials that are archived, or not requested."""
+    for item in items:
+        if not isinstance(item, TrialItem) and (case := interactive.case_of(item)) is not None:
+            _tag(item, *_tags(config, case.ref.tags))
     if state_of(config).problem is not None or not any(isinstance(item, TrialItem) for item in items):
         return
     found = selection.select(config, items)
@@ -372,17 +443,17 @@ def _nothing_fits(config: pytest.Config) -> str | None:
     return None
 
 
-def _items(
-    collector: pytest.Collector, sources: Sequence[Source], settings: JobSettings
-) -> Iterator[TrialItem]:
-    config = collector.config
+def _items(collector: Any, sources: Sequence[Source], settings: JobSettings) -> Iterator[TrialItem]:
+    config: pytest.Config = collector.config
     where: dict[str, Source] = {}
     state = state_of(config)
+    chosen = selection.chosen_in(collector)
     filters = state.filters = state.filters or Filters(settings.filters)
     for source in sources:
         refs, unsupported = _refs(source, settings)
         for warning in source.warnings:
             _warn(config, warning.message, Path(warning.path), warning.line)
+        refs = selection.not_collected(collector, source, refs, chosen)
         here = settings.of(source.benchmark)
         if here.excluded and refs:
             selection.leave_out(config, source.benchmark, here.excluded)
@@ -403,11 +474,13 @@ def _items(
                 )
             where[ref.id] = source
             _check_scorers(config, source, ref)
-            marks, words = _tags(config, ref.tags)
+            tags = _tags(config, ref.tags)
             entries = settings.known.about(source.benchmark, ref.id) if settings.known else ()
             for agent, label in zip(here.agents, here.labels, strict=True):
                 for attempt in numbers:
-                    suffix = f"-{attempt}" if len(numbers) > 1 else ""
+                    name = node_name(ref.id, label, attempt if len(numbers) > 1 else None)
+                    if chosen is not None and chosen.isdisjoint((name, ref.id)):
+                        continue
                     item = TrialItem.from_parent(
                         collector,
                         source=source,
@@ -415,12 +488,9 @@ def _items(
                         agent=agent,
                         attempt=attempt,
                         attempts=together,
-                        name=f"{ref.id}[{label}{suffix}]",
+                        name=name,
                     )
-                    for mark in marks:
-                        item.add_marker(mark)
-                    if words:
-                        item.extra_keyword_matches.update(words)
+                    _tag(item, *tags)
                     if entries:
                         known_failures.mark(item, entries)
                     yield item
@@ -453,6 +523,13 @@ def _tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytes
         else:
             marks.append(mark)
     return marks, words
+
+
+def _tag(item: pytest.Item, marks: Iterable[pytest.MarkDecorator], words: Collection[str]) -> None:
+    for mark in marks:
+        item.add_marker(mark)
+    if words:
+        item.extra_keyword_matches.update(words)
 
 
 def _check_agents(config: pytest.Config, settings: JobSettings) -> None:

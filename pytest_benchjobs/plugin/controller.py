@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..model.node_ids import attempt_id
 from ..system.temporary import hold, temporary_path
 from .distribution import INPUT, Node, write
 from .options import usage_error
@@ -78,6 +79,7 @@ class Controller:
         state = state_of(self.config)
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
         state.notes, state.narrowed = word["notes"], word["narrowed"]
+        state.unselected = set(word["unselected"])
         if word["driven"]:
             from ..model.agent import AgentSpec
             from .interactive import register
@@ -108,6 +110,7 @@ class Controller:
         from ..model.errors import InputError
         from ..model.result import TrialResult
         from ..store.trials import read_result
+        from .aliases import forget_failure
 
         self._reported.add(bench["node_id"])
         self.job.trials.fates.changed.update(bench["changed"])
@@ -122,6 +125,7 @@ class Controller:
             else:
                 self.job.trials.note_full(result)
                 self.job.record(result)
+                forget_failure(self.config, report.nodeid, result.benchmark)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -167,14 +171,14 @@ class Controller:
         results = {trial.attempt: self.job.trials.lost(trial, why) for trial in lost}
         for attempt in range(will["first"], will["first"] + will["attempts"]):
             if attempt not in results and will["attempts"] > 1:
-                node_id = f"{will['item'][:-1]}-{attempt}]"
+                node_id = attempt_id(will["item"], attempt)
                 other = lost[0].model_copy(update={"attempt": attempt, "node_id": node_id})
                 if (result := self.job.bundle.find(other)) is not None:
                     results[attempt] = result
         return [results[attempt] for attempt in sorted(results)]
 
     def _report(self, node: Node, result: TrialResult, landed: Sequence[TrialResult]) -> None:
-        from .reports import reports_of
+        from .status_words import reports_of
 
         hook = self.config.hook
         place = result.node_id.split("::")[0]

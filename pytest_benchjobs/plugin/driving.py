@@ -24,9 +24,10 @@ from ..model.errors import FixtureFailed
 from ..model.result import Failure, Outcome, TrialResult
 from ..report.properties import properties
 from ..store.text import clean, harmless
-from . import reports
+from . import status_words
 from .interactive import case_of, ticket_of
 from .items import TrialError, Unsolved
+from .progress import say
 from .provided import GIVING, Providing
 from .registry import agents_of
 from .session import begin_job
@@ -179,10 +180,10 @@ def _dress(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         return  # an assertion of the test, which counts whatever the gate says; the report of the teardown tells more
     item.stash[_TOLD] = True
     job = state_of(item.config).job
-    vars(report)["bench"] = reports.brief(result, (result,), job)
+    vars(report)["bench"] = status_words.brief(result, (result,), job)
     report.user_properties = [*report.user_properties, *properties(result)]
     if isinstance(error, Unsolved) and not hasattr(report, "wasxfail"):
-        report.longrepr = harmless(reports.explained(item.config, result, (result,)))
+        report.longrepr = harmless(status_words.explained(item.config, result, (result,)))
     if job is not None and not is_worker(item.config):
         job.record(result)
 
@@ -222,10 +223,8 @@ def pytest_enter_pdb(config: pytest.Config) -> None:
     driving = config.stash.get(_DRIVING, None)
     if driving is None or driving.is_over:
         return
-    from . import terminal
-
     driving.trial.pause()
-    terminal.say(config, f"bench: the sandbox of this trial is alive: {driving.trial.container}")
+    say(config, f"bench: the sandbox of this trial is alive: {driving.trial.container}")
 
 
 def pytest_leave_pdb(config: pytest.Config) -> None:

@@ -77,7 +77,7 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
         return
     from ..report.gate_text import gate_lines
 
-    terminal.section("gate", sep="=")
+    terminal.write_sep("=", "gate")
     if job.judged is None:
         terminal.write_line("invalid: the job was not judged: its results could not be written", red=True)
     else:

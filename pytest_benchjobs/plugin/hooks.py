@@ -9,12 +9,13 @@ from collections.abc import Generator, Sequence
 import pytest
 
 from ..system.garbage import gc_rarely
-from . import collect, gate, interactive, selection
+from . import aliases, collect, gate, interactive, selection
 from .items import TrialItem
 from .job_settings import settings_of
 from .state import is_worker, state_of
 
 _NAME = "benchjobs-trials"
+_SHOWN = 3
 
 
 def activate(config: pytest.Config) -> None:
@@ -22,6 +23,7 @@ def activate(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin(_NAME):
         config.pluginmanager.register(sys.modules[__name__], _NAME)
         config.pluginmanager.register(gate.FailedTrials(), gate.FailedTrials.NAME)
+        config.pluginmanager.register(collect.FilesOfScenarios())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -31,6 +33,7 @@ def pytest_make_collect_report(
     """Add the benchmarks that `--bench` names to the session's collection."""
     if isinstance(collector, pytest.Session):
         collect.load_conftests_of_named(collector.config)
+        aliases.open_every_file_for(collector.config)
     report = yield
     if isinstance(collector, pytest.Session) and report.passed:
         report.result = [*report.result, *collect.named_collectors(collector, report.result)]
@@ -39,8 +42,17 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect trials that are archived, collected twice, or not requested."""
+    """Deselect trials that are archived, or not requested."""
     collect.choose(config, items)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Tell which files are left to scenarios, so that no test is missed without a word."""
+    names = state_of(config).left_to_scenarios
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return [f"not collected, as scenarios name them: {', '.join(names[:_SHOWN])}{more}"]
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -133,8 +145,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if job is not None:
         from . import terminal as reporting
 
-        reporting.summarise(job, terminalreporter)
         gate.summarise(job, terminalreporter)
+        reporting.summarise(job, terminalreporter)
     selection.tell_left_out(terminalreporter, config, () if job is None else job.results)
 
 

@@ -21,12 +21,12 @@ from ..job.interactive import DrivenTicket
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..settings.sampling import in_shard
-from ..sources import find_sources, open_source
+from ..sources import find_sources
 from ..system.paths import exists, is_file
+from .excerpts import in_words
 from .items import own_limits
 from .job_settings import settings_of
 from .known import expect
-from .mistakes import in_words
 from .options import usage_error
 from .python_files import benchmarks_in, module_at
 from .registry import add_scorers, agents_of
@@ -118,6 +118,8 @@ def _sources(metafunc: pytest.Metafunc, benchmark: object) -> Sequence[Source]:
         return [benchmark]  # type: ignore[list-item]
     if isinstance(benchmark, list | tuple):
         return benchmark
+    from .catalogue import find, opened
+
     config, text = metafunc.config, str(benchmark)
     known = state_of(config).marked
     for directory in (metafunc.definition.path.parent, config.rootpath):
@@ -126,24 +128,15 @@ def _sources(metafunc: pytest.Metafunc, benchmark: object) -> Sequence[Source]:
             return known.setdefault(path, [source for _, source in benchmarks_in(module_at(config, path))])
         if exists(path):
             if path not in known:
-                known[path] = find_sources(path) if open_source(path) is None else [_opened(config, path)]
+                source = opened(config, path)
+                known[path] = find_sources(path) if source is None else [source]
             return known[path]
-    from .catalogue import find
-
     if (named := Path(text)) not in known:
         try:
             known[named] = find(config, text)[1]
         except pytest.UsageError as error:
             raise InputError(str(error).removeprefix("--bench: ")) from None
     return known[named]
-
-
-def _opened(config: pytest.Config, path: Path) -> Source:
-    from .catalogue import name_of
-
-    source = open_source(path, name_of(config, path) if path.is_dir() else None)
-    assert source is not None  # noqa: S101  the caller has looked
-    return source
 
 
 def _digest(function: object) -> str:

@@ -10,11 +10,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+
+if TYPE_CHECKING:
+    from ..job.ticket import Ticket
+    from ..job.trials import Trials
+    from ..trial.flight import Flight
+
+T = TypeVar("T", bound="Ticket")
 
 _TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -72,6 +80,30 @@ class Interrupts:
         while self._before:
             number, before = self._before.popitem()
             signal.signal(number, before)
+
+
+@contextlib.contextmanager
+def ending_flight(
+    trials: Trials[T], seconds: float, waiting: contextlib.AbstractContextManager[None]
+) -> Iterator[Flight[T]]:
+    """Open a flight. If the context is left early (`-x`, Ctrl-C, SIGTERM), trials in flight end without a report.
+
+    A second Ctrl-C ends the wait for them; closing the engine then removes the rest by force. `waiting` is around that.
+    """
+    flight = trials.flight()
+    try:
+        yield flight
+    finally:
+        trials.break_off()
+        flight.cancel()
+        with waiting:
+            try:
+                deadline = time.monotonic() + seconds
+                while flight.outstanding and time.monotonic() < deadline:
+                    flight.next(timeout=0.1)
+            finally:
+                trials.close()
+                flight.close()
 
 
 def _interrupt(number: int) -> KeyboardInterrupt:

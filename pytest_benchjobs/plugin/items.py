@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..job.ticket import SourceTicket
+from ..model.node_ids import attempt_id
 from .private import Failed, evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class TrialItem(pytest.Item):
         return [
             ItemTicket(
                 item=self,
-                node_id=self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]",
+                node_id=self.nodeid if self.attempts == 1 else attempt_id(self.nodeid, attempt),
                 source=self.source,
                 scenario=self.ref.id,
                 agent=self.agent,

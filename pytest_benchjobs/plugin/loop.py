@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..job.rounds import Rounds
-from ..job.trials import ending_flight, next_landed
+from ..job.trials import next_landed
 from ..model.result import Outcome, TrialResult
 from ..store.text import clean, harmless
 from ..trial.flight import Flight
 from . import interactive
 from . import terminal as reporting
 from .fixtures import Fixtures
+from .interrupts import ending_flight
 from .items import ItemTicket, TrialItem
 from .private import SetupState, setup_state
+from .progress import WaitLines, say, waiting
 from .session import begin_job, submit
 from .state import interrupts_of, state_of
 from .work import work_of
@@ -77,9 +79,7 @@ def _announce_alone(config: pytest.Config, fixtures: Fixtures, tickets: Iterable
     if count:
         several = f"{count} trials run one at a time" if count > 1 else "1 trial runs alone"
         listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        reporting.say(
-            config, f"bench: {several}, because of fixtures with scope function, class or module: {listed}"
-        )
+        say(config, f"bench: {several}, because of fixtures with scope function, class or module: {listed}")
 
 
 def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures: Fixtures) -> None:
@@ -91,7 +91,7 @@ def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures:
         job.baseline,
         decided=job.trials.fates.decided,
         reports=job.rounds,
-        say=lambda line: reporting.say(config, line),
+        say=lambda line: say(config, line),
     )
 
     def report(landed: tuple[ItemTicket, TrialResult]) -> None:
@@ -101,10 +101,16 @@ def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             stop_if_asked(session)
 
-    meanwhile = reporting.QuotaLines(config, job)
+    quota_lines, wait_lines = reporting.QuotaLines(config, job), WaitLines(config, job)
+
+    def meanwhile() -> None:
+        quota_lines()
+        wait_lines()
+
     if rounds.confirms:
         fixtures.keep_open()
-    with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
+    ending = waiting(config, "waiting for trials and containers to end")
+    with ending_flight(job.trials, _CLEANUP_SECONDS, ending) as flight:
         for batch in rounds.batches(tickets):
             _fly_batch(job, flight, batch, report, fixtures, meanwhile)
         fresh = rounds.fresh(tickets, ItemTicket.another)

@@ -1,19 +1,22 @@
 """Pasted ids of trials among pytest's arguments: the files and benchmarks that they name.
 
-pytest itself accepts no `::` after a directory, in a name, or after anything but a path. Agents and attempts of ids are
+pytest itself accepts no `::` after a directory, in a name, or after anything but a path, and counts what it left out
+of a file as collected. Agents and attempts of ids are
 settings, see `job_settings`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..model.node_ids import is_path
 from ..sources import open_source
-from ..sources.finder import is_path
 from ..sources.manifest import SUFFIXES
 from ..system.paths import exists, is_directory
 from .catalogue import find, is_known
@@ -69,12 +72,13 @@ def _kept(config: pytest.Config, argument: str) -> str | None:
             state.chosen.setdefault(place, set()).add(name)
             return None
     place, name = splits[-1]
-    path = config.invocation_params.dir / place
+    path = Path(os.path.abspath(config.invocation_params.dir / place))  # noqa: PTH100  keeps links
     if exists(path):
-        if (is_directory(path) and is_task(path)) or (path.name.endswith(SUFFIXES) and "::" in name):
+        if not (is_task(path) if is_directory(path) else path.name.endswith(SUFFIXES)):
+            return argument
+        if not _is_covered(config, path):
             state.chosen.setdefault(node_path(config, path), set()).add(name)
-            return place
-        return argument
+        return place
     for look in (_at_path, _by_name):
         for place, name in splits:
             if (found := look(config, place)) is not None:
@@ -83,6 +87,13 @@ def _kept(config: pytest.Config, argument: str) -> str | None:
                 state.chosen.setdefault(beginning, set()).add(name)
                 return None
     return argument
+
+
+def _is_covered(config: pytest.Config, path: Path) -> bool:
+    """Return whether another argument names a file as a whole, or a directory above it."""
+    places = (os.path.abspath(config.invocation_params.dir / one) for one in config.args if "::" not in one)  # noqa: PTH100
+    above = (path, *path.parents)
+    return any(Path(place) in above for place in places)
 
 
 def _at_path(config: pytest.Config, text: str) -> _Found | None:

@@ -55,6 +55,27 @@ def load_conftests(config: pytest.Config, directories: Iterable[Path]) -> bool:
     return len(manager.get_plugins()) > before
 
 
+def last_failed(config: pytest.Config) -> dict[Any, bool]:
+    """Return what `--lf` remembers: ids of tests, to be changed in place; empty without a cache."""
+    return getattr(config.pluginmanager.get_plugin("lfplugin"), "lastfailed", {})
+
+
+def seen_before(config: pytest.Config) -> set[Any]:
+    """Return the ids that `--nf` remembers, to be changed in place; empty if it was not given."""
+    plugin: Any = config.pluginmanager.get_plugin("nfplugin")
+    return plugin.cached_nodeids if plugin is not None and plugin.active else set()
+
+
+def id_of(item: pytest.Item) -> Any:
+    """Return the id by which pytest remembers an item: an object since 9.2."""
+    return getattr(item, "id", item.nodeid)
+
+
+def parsed_id(node_id: str, like: Iterable[Any]) -> Any:
+    """Return a node id as one of those that pytest remembers."""
+    return getattr(type(next(iter(like))), "parse", str)(node_id)
+
+
 def take_fixtures(session: Any, directory: pytest.Collector) -> None:
     """Make the fixtures of a directory's conftest.py known below its node, as pytest does where it collects one."""
     manager, path = session._fixturemanager, directory.path

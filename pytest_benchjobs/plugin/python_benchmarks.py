@@ -13,7 +13,7 @@ import pytest
 from ..model.errors import InputError
 from ..system.garbage import gc_paused
 from .collect import BenchmarkCollector, FileCollector
-from .mistakes import shown
+from .excerpts import shown
 from .python_files import benchmarks_in, module_at
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ class PythonFile(FileCollector):
         except InputError as error:
             raise self.CollectError(str(error)) from None
         for name, source in benchmarks_in(module):
-            yield PythonBenchmark.of(self, name, source)
+            if self.benchmark is None or any(source is one for one in self.named):
+                collector = PythonBenchmark.of(self, name, source)
+                collector.benchmark = self.benchmark
+                yield collector
 
 
 def item_of(collector: pytest.Collector, name: str, value: object) -> PythonBenchmark | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
-from .mistakes import shown
+from .excerpts import shown
 
 if TYPE_CHECKING:
     from ..sources.authored import Benchmark

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..job.job_settings import JobSettings
 from ..model.errors import BenchError, InputError
+from ..model.node_ids import paths_of_names
 from ..model.result import TrialResult
 from ..settings.sampling import in_shard, sampled
 from ..store.layout import Layout
 from ..store.text import clean
-from .interactive import case_of
+from . import aliases
+from .interactive import driven
 from .items import TrialItem
 from .job_settings import settings_of
 from .state import state_of
 
+if TYPE_CHECKING:
+    from ..sources.protocol import ScenarioRef, Source
+
+
+_Split = tuple[list[pytest.Item], list[pytest.Item]]
+
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     """Deselect items; return a problem of the selection, if there is one."""
-    kept, deselected = _without_copies(config, items)
+    aliases.rename_remembered(config, items)
+    prefixes = tuple(config.getoption("deselect") or ())
+    kept, deselected = _parted(
+        items, lambda item: not (item.ref.archived or (prefixes and aliases.begins_with(item, prefixes)))
+    )
     settings = settings_of(config)
     try:
         kept, more = _from_job(settings, kept)
@@ -39,66 +52,34 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     if deselected:
         config.hook.pytest_deselected(items=deselected)
     if elsewhere:
-        narrowed = state_of(config).narrowed
+        state = state_of(config)
+        before = state.narrowed, {*state.unselected}
         config.hook.pytest_deselected(items=elsewhere)
-        state_of(config).narrowed = narrowed  # other shards have those
+        state.narrowed, state.unselected = before  # other shards have those
     items[:] = kept
     return None
 
 
-_Split = tuple[list[pytest.Item], list[pytest.Item]]
+def chosen_in(collector: Any) -> set[str] | None:
+    """Return the names of the trials that ids on the command line choose of a collector; None: all are."""
+    chosen = state_of(collector.config).chosen
+    found = [chosen[place] for place in (collector.nodeid, collector.benchmark) if place in chosen]
+    return set().union(*found) if found else None
 
 
-def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Split:
-    """Deselect archived trials; drop copies, and neighbours of trials requested by node id."""
-    kept: list[pytest.Item] = []
-    archived: list[pytest.Item] = []
-    chosen = state_of(config).chosen
-    twice = _met_twice(items)
-    if not (chosen or twice or any(isinstance(item, TrialItem) and item.ref.archived for item in items)):
-        return [*items], []
-    first: dict[tuple[str, str, str], pytest.Collector | None] = {}
-    for item in items:
-        if not isinstance(item, TrialItem):
-            kept.append(item)
-        elif chosen and not _is_chosen(chosen, item):
-            continue
-        elif item.ref.archived:
-            archived.append(item)
-        elif _comes_first(item, twice, first):
-            kept.append(item)
-    return kept, archived
-
-
-def _comes_first(
-    item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str, str], pytest.Collector | None]
-) -> bool:
-    """Return whether this collector is the first with the scenario."""
-    place = twice.get(id(item.source))
-    if place is None:
-        return True
-    # A Python file may have several benchmarks.
-    key = (place, item.source.benchmark, item.ref.id)
-    return first.setdefault(key, item.parent) is item.parent
-
-
-def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:
-    """Return sources collected several times, by path and by `--bench`: `id()` of the source -> its path."""
-    if len({id(item.parent) for item in items}) < 2:
-        return {}
-    met: dict[tuple[int, int], TrialItem] = {}
-    for item in items:
-        if isinstance(item, TrialItem):
-            met.setdefault((id(item.source), id(item.parent)), item)
-    where = {id(item.source): os.path.realpath(item.source.path) for item in met.values()}
-    places = [where[source] for source, _ in met]
-    return {source: place for source, place in where.items() if places.count(place) > 1}
-
-
-def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
-    """Return whether the trial was requested by its node id, or none of its collector was."""
-    names = chosen.get(item.parent.nodeid) if item.parent is not None else None
-    return names is None or item.name in names or item.ref.id in names
+def not_collected(
+    collector: pytest.Collector, source: Source, refs: list[ScenarioRef], chosen: set[str] | None
+) -> list[ScenarioRef]:
+    """Return the chosen scenarios that no other collector has: each is collected once, in however many ways."""
+    if chosen is not None:
+        scenarios = {name.partition("[")[0] for name in chosen}
+        refs = [ref for ref in refs if ref.id in scenarios]
+    key = (os.path.realpath(source.path), source.benchmark)  # a Python file may have several benchmarks
+    known = state_of(collector.config).collected.setdefault(key, [])
+    if others := {ref.id for other, theirs in known if other is not collector for ref in theirs}:
+        refs = [ref for ref in refs if ref.id not in others]
+    known.append((collector, refs))
+    return refs
 
 
 def _from_job(settings: JobSettings, items: list[pytest.Item]) -> _Split:
@@ -118,6 +99,10 @@ def _from_job(settings: JobSettings, items: list[pytest.Item]) -> _Split:
     wanted = {row.node_id for row in rows if not states or row.outcome in states}
     if settings.trials:
         wanted &= settings.trials
+    tickets = (ticket for item in items if isinstance(item, TrialItem) for ticket in item.tickets())
+    ids = [(ticket.node_id, ticket.benchmark) for ticket in tickets]
+    paths = paths_of_names((*((row.node_id, row.benchmark) for row in rows), *ids))
+    wanted |= {paths[node_id] for node_id in wanted if node_id in paths}
     kept, rest = _parted(
         items,
         lambda item: any(ticket.node_id in wanted for ticket in item.tickets()),
@@ -160,10 +145,15 @@ def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -
 
 def note_deselected(items: Sequence[pytest.Item]) -> None:
     """Note that trials were deselected, by any plugin. Archived scenarios do not count as part of a benchmark."""
-    for item in items:
-        if case_of(item) is not None or (isinstance(item, TrialItem) and not item.ref.archived):
-            state_of(item.config).narrowed = True
-            return
+    agents = {
+        id(item.agent): item.agent for item in items if isinstance(item, TrialItem) and not item.ref.archived
+    }
+    labels = {agent.label for agent in agents.values()}
+    labels.update(ticket.agent.label for ticket in driven(items))
+    if labels:
+        state = state_of(items[0].config)
+        state.narrowed = True
+        state.unselected |= labels
 
 
 def is_partial(config: pytest.Config) -> bool:
@@ -178,11 +168,22 @@ def is_narrowed(config: pytest.Config) -> bool:
     return bool(
         state_of(config).narrowed
         or state_of(config).chosen
-        or any("::" in argument or is_task_file(argument) for argument in config.args)
-        or getattr(config.option, "lf", False)  # limits without deselecting
+        or _names_trials(config)
         or any((job.scenarios, job.sample, job.max_examples, settings.filters, settings.from_job))
         or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
     )
+
+
+def _names_trials(config: pytest.Config) -> bool:
+    """Return whether trials were named one by one, which leaves others out without deselecting them."""
+    by_id = any("::" in argument or is_task_file(argument) for argument in config.args)
+    return by_id or bool(getattr(config.option, "lf", False))
+
+
+def unselected_agents(config: pytest.Config) -> tuple[str, ...]:
+    """Return the labels of agents of which trials were deselected; `*` where trials were named one by one."""
+    state = state_of(config)
+    return ("*",) if state.chosen or _names_trials(config) else tuple(sorted(state.unselected))
 
 
 def is_named(config: pytest.Config) -> bool:
@@ -213,10 +214,13 @@ def not_found(session: pytest.Session) -> str | None:
         or state.has_unselected
     ):
         return None
-    present = set()
-    for item in session.items:
-        if isinstance(item, TrialItem) and item.parent is not None:
-            present |= {item.nodeid, f"{item.parent.nodeid}::{item.ref.id}"}
+    present = {
+        f"{place}::{name}"
+        for item in session.items
+        if isinstance(item, TrialItem)
+        for place in aliases.places_of(item)
+        for name in (item.name, item.ref.id)
+    }
     wanted = (f"{place}::{name}" for place, names in chosen.items() for name in sorted(names))
     return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
 

@@ -15,13 +15,13 @@ from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
 from ..model.result import Failure, Outcome
 from ..store.bundle import JobBundle
-from . import reports
+from . import status_words
 from .items import ItemTicket, TrialItem
 from .job_settings import call_arguments, settings_of
 from .options import usage_error
-from .progress import show
+from .progress import show, waiting
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
-from .selection import is_named, is_narrowed, is_partial
+from .selection import is_named, is_narrowed, is_partial, unselected_agents
 from .state import interrupts_of, state_of
 from .work import Work
 
@@ -50,11 +50,15 @@ def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
             models.make_ready(
                 settings.job, supplies.agents, supplies.secrets, lambda line: show(config, line)
             )
-        with interrupts_of(config).held():
+        with (
+            waiting(config, "waiting for the results directory and the locks of jobs in it"),
+            interrupts_of(config).held(),
+        ):
             sandbox_of(config, settings.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, work))
             job = _enter(config, begun.bundle, supplies, begun)
-        job.start(work.planned, sandboxes=work.sandboxes, models_for_scorers=work.models_for_scorers)
+        with waiting(config, "starting the gateway and looking at the container engine"):
+            job.start(work.planned, sandboxes=work.sandboxes, models_for_scorers=work.models_for_scorers)
     except BenchError as error:
         raise usage_error(str(error)) from None
     return job
@@ -77,7 +81,7 @@ def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: 
     job = state_of(config).job = RunningJob[ItemTicket](
         settings.job, bundle, supplies, begun, resumed=settings.resume is not None, rescore=settings.rescore
     )
-    config.pluginmanager.register(reports, "benchjobs-reports")
+    config.pluginmanager.register(status_words, "benchjobs-reports")
     return job
 
 
@@ -124,9 +128,12 @@ def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | Non
     interrupts = interrupts_of(config)
     interrupts.take()
     interrupts.closing()
-    with contextlib.suppress(KeyboardInterrupt):  # the next job removes what is left
+    with (
+        waiting(config, "waiting for containers to end"),
+        contextlib.suppress(KeyboardInterrupt),  # the next job removes what is left
+    ):
         job.trials.close()
-    with interrupts.deaf():
+    with waiting(config, "writing results, reports and the verdict"), interrupts.deaf():
         job.finish(planned, stopped, host_of(config))
 
 
@@ -151,9 +158,10 @@ def _request(config: pytest.Config, work: Work) -> Request:
         benchmarks=work.benchmarks,
         partial=is_partial(config),
         narrowed=is_narrowed(config),
+        unselected_agents=unselected_agents(config),
         named=is_named(config),
         distributed=_is_distributed(config),
-        chosen=frozenset(work.chosen),
+        chosen=work.chosen,
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..job.running import RunningJob
     from ..model.known_failure import Known
     from ..scoring.protocol import Scorer
-    from ..sources.protocol import Source
+    from ..sources.protocol import ScenarioRef, Source
     from .filters import Filters
     from .interrupts import Interrupts
     from .items import ItemTicket
@@ -51,11 +51,17 @@ class State:
     """A contradiction between the options and the collected items."""
 
     chosen: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    """Node id of a task directory or a benchmark -> names of the trials selected by their node ids."""
+    """Node id of a task directory or a manifest, or name of a benchmark -> names of trials selected by their ids."""
+    collected: dict[tuple[str, str], list[tuple[pytest.Collector, Sequence[ScenarioRef]]]] = (
+        dataclasses.field(default_factory=dict)
+    )
+    """Path and benchmark of a source -> its collectors, with the scenarios that each collected."""
     left_out: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
     """Benchmark and agent of every excluded cell of the matrix."""
     narrowed: bool = False
     """True if trials were deselected by anything but sharding."""
+    unselected: set[str] = dataclasses.field(default_factory=set)
+    """Labels of the agents of these trials."""
     has_unselected: bool = False
     """True if trials were left out by anything but node ids."""
     planned: int = 0
@@ -63,6 +69,12 @@ class State:
     explained: int = 0
     """Number of failures reported with the last lines of their logs."""
 
+    manifests: dict[Path, list[Path]] = dataclasses.field(default_factory=dict)
+    """Collected manifests by their directory, until the files that they name are in `of_scenarios`."""
+    of_scenarios: dict[Path, set[Path]] = dataclasses.field(default_factory=dict)
+    """Directory of manifests -> files and directories that they name."""
+    left_to_scenarios: list[str] = dataclasses.field(default_factory=list)
+    """Ids of directories and modules that are for scenarios alone."""
     marked: dict[Path, Sequence[Source]] = dataclasses.field(default_factory=dict)
     """Benchmarks of the mark `bench_scenario`, by path or name."""
 

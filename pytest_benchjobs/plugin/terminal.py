@@ -17,10 +17,12 @@ from ..job.quotas import waiting
 from ..model.errors import InputError
 from ..model.escape import escaped
 from ..model.quota import OnQuota
-from ..report.console import describe, failure_text, render_table
-from ..report.excerpts import Evidence
+from ..report.alike import Alike, alike
+from ..report.console import describe, failure_text, render_table, verdict_text
+from ..report.excerpts import LINES, Evidence
 from ..report.rescored import NOT_KEPT, rescored_line
-from ..report.summary import by_agent, by_turn
+from ..report.summary import by_agent, by_turn, used_of_limits
+from ..report.table import limited
 from ..report.units import counted, some
 from ..settings.table import BY_NAME
 from ..store.outline import whole
@@ -28,9 +30,10 @@ from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
 from .job_settings import settings_of
+from .progress import say
 from .registry import agents_of
-from .reports import shown_root
 from .state import state_of
+from .status_words import shown_root
 
 if TYPE_CHECKING:
     from ..model.quota import Quota
@@ -81,14 +84,6 @@ def _of_benchmarks(config: pytest.Config) -> set[str]:
 
     entries = (find(name.partition("@")[0]) for name in settings_of(config).benchmarks)
     return {name for entry in entries if entry is not None for name in entry.parameters}
-
-
-def say(config: pytest.Config, line: str, *, least: int = 0) -> None:
-    """Show a line while trials run, unless the user wants quiet: a verbosity below `least`."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None and config.option.verbose >= least:
-        terminal.ensure_newline()
-        terminal.write_line(one_line(line, 500))
 
 
 class QuotaLines:
@@ -142,9 +137,12 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the part of the terminal summary about trials."""
     requested, fresh = _apart(job)
     results = verdicts(requested, job.config)
-    unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
-    _explain(job, terminal, unsolved)
-    terminal.section("benchmark", sep="=")
+    unsolved = alike(
+        (result for result in results if result.outcome == "failed" and not waived(result)), job.config
+    )
+    most = _most(job, terminal.config)
+    _explain(job, terminal, unsolved, most)
+    terminal.write_sep("=", "benchmark")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
@@ -156,9 +154,11 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
         )
     if (again := _graded_again(job, terminal.config)) is not None:
         terminal.write_line(again, yellow=True)
+    if job.ended is not None and (used := used_of_limits(job.ended)):
+        terminal.write_line(f"models: {', '.join(used)}")
     for label, passed in by_turn(job.results):
         terminal.write_line(f"{escaped(label)}, {passed}")
-    _list_unsolved(terminal, unsolved)
+    _list_unsolved(job, terminal, unsolved, quoted=not most)
     _list_errors(job, terminal, [result for result in results if result.outcome == "error"])
     known.summarise(terminal, terminal.config, results)
     _list_reused(job, terminal)
@@ -173,47 +173,49 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
         terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
 
 
-def _explain(job: Job, terminal: pytest.TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
+def _explain(job: Job, terminal: pytest.TerminalReporter, unsolved: Sequence[Alike], most: int) -> None:
     """Print the section UNSOLVED, according to `--tb`, `-v`, `-q` and `-r`: why trials failed.
 
     The time of pytest's own section FAILURES would grow with the square of the number of trials. This one is bounded.
     """
     config = terminal.config
-    style, most = config.option.tbstyle, _most(config)
+    style = config.option.tbstyle
     # Not what a mark of pytest's own expected to fail.
     reported = {report.bench["node_id"] for report in terminal.stats.get("unsolved", ())}
-    unsolved = [result for result in unsolved if clean(result.node_id) in reported]
+    unsolved = [one for one in unsolved if clean(one.first.node_id) in reported]
     if style == "no" or not most or not unsolved:
         return
     root = job.bundle.root
     shown = shown_root(config, root)
     evidence = Evidence(root, job.results, job.config)
     terminal.write_sep("=", "UNSOLVED")
-    for result in unsolved[:most]:
+    for one in unsolved[:most]:
         if style == "line":
-            terminal.write_line(harmless(f"{clean(result.node_id)}: {describe(result)}"))
+            terminal.write_line(harmless(f"{clean(one.title)}: {describe(one.first)}"))
             continue
-        terminal.write_sep("_", clean(result.node_id), red=True, bold=True)
-        last = evidence.of(result, lines=_LINES_SHORT) if style == "short" else evidence.of(result)
-        terminal.write_line(harmless(failure_text(whole(root, result), shown, last)))
-    left = len(unsolved) - most
+        terminal.write_sep("_", clean(one.title), red=True, bold=True)
+        last = evidence.of(one.first, lines=_LINES_SHORT if style == "short" else LINES)
+        terminal.write_line(harmless(failure_text(whole(root, one.first), shown, last)))
+    left = sum(len(one.results) for one in unsolved[most:])
     if left > 0:
         how = " -v explains more of them, -vv up to 1000." if most < _EXPLAINED_ALL else ""
         terminal.write_line(f"... and {counted(left, 'more trial')} unsolved.{how}")
-    example = clean(unsolved[0].node_id)
-    terminal.write_line(
-        harmless(f"Everything about a trial: benchjobs show {shlex.quote(example)}{_where(config, job)}")
-    )
+    _name_show(job, terminal, unsolved[0].first)
 
 
-def _most(config: pytest.Config) -> int:
-    """Return how many trials are explained."""
-    verbose = config.option.verbose
-    if verbose < -1:
+def _name_show(job: Job, terminal: pytest.TerminalReporter, example: TrialResult) -> None:
+    command = f"benchjobs show {shlex.quote(clean(example.node_id))}{_where(terminal.config, job)}"
+    terminal.write_line(harmless(f"Everything about a trial: {command}"))
+
+
+def _most(job: Job, config: pytest.Config) -> int:
+    """Return how many trials are explained. Below a gate none is unless requested: its section fits a screen."""
+    option = config.option
+    if option.verbose < -1 or (job.gate.judges and option.verbose < 1 and option.tbstyle == "auto"):
         return 0
-    if verbose > 1 or "a" in config.option.reportchars.lower():
+    if option.verbose > 1 or "a" in option.reportchars.lower():
         return _EXPLAINED_ALL
-    return _EXPLAINED_VERBOSE if verbose == 1 else _EXPLAINED
+    return _EXPLAINED_VERBOSE if option.verbose == 1 else _EXPLAINED
 
 
 def _where(config: pytest.Config, job: Job) -> str:
@@ -281,23 +283,34 @@ def _list_changed(job: Job, terminal: pytest.TerminalReporter) -> None:
         "a new job would run these trials again",
         yellow=True,
     )
-    for node_id, parts in list(job.trials.fates.changed.items())[: _SHOWN // 2]:
-        terminal.write_line(f"  {clean(node_id)}: {parts}")
-    _and_more(terminal, len(job.trials.fates.changed), _SHOWN // 2)
+    changed = [*job.trials.fates.changed.items()]
+    for line in limited(changed, _SHOWN // 2, lambda one: f"{clean(one[0])}: {one[1]}"):
+        terminal.write_line(f"  {line}")
 
 
-def _list_unsolved(terminal: pytest.TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
+def _list_unsolved(
+    job: Job, terminal: pytest.TerminalReporter, unsolved: Sequence[Alike], *, quoted: bool
+) -> None:
+    """Print a line for each trial, and if `quoted` the last line of its logs."""
     if not unsolved or terminal.config.option.verbose < -1:
         return
     terminal.write_line("")
-    terminal.write_line(f"{len(unsolved)} unsolved:", red=True)
-    for result in unsolved[:_SHOWN]:
-        line = f"  {clean(result.node_id)}: {describe(result)}"
+    terminal.write_line(f"{sum(len(one.results) for one in unsolved)} unsolved:", red=True)
+    evidence = Evidence(job.bundle.root, job.results, job.config)
+
+    def line(one: Alike) -> str:
+        result = one.first
+        line = f"{clean(one.title)}: {describe(result) if len(one.results) == 1 else verdict_text(result)}"
         if result.failure is not None and result.failure.class_ != "below_threshold":
             # The score does not tell why: a timeout, or a crash of the agent.
-            line += f": {harmless(one_line(result.failure.message, 200))}"
-        terminal.write_line(line)
-    _and_more(terminal, len(unsolved))
+            line += f": {one_line(result.failure.message, 200)}"
+        last = evidence.in_a_line(result) if quoted else ""
+        return f"{line}\n    {last}" if last else line
+
+    for text in limited(unsolved, _SHOWN // 2 if quoted else _SHOWN, line):
+        terminal.write_line(harmless(f"  {text}"))
+    if quoted:
+        _name_show(job, terminal, unsolved[0].first)
 
 
 def _list_errors(job: Job, terminal: pytest.TerminalReporter, errors: Sequence[TrialResult]) -> None:
@@ -314,14 +327,10 @@ def _list_errors(job: Job, terminal: pytest.TerminalReporter, errors: Sequence[T
         errors = [
             error for error in errors if error.failure is None or error.failure.class_ != problem.class_
         ]
-    for result in errors[: _SHOWN // 2]:
-        message = harmless(one_line(result.failure.message, 200)) if result.failure else ""
-        terminal.write_line(
-            f"  {clean(result.node_id)}: {result.failure.class_ if result.failure else ''}: {message}"
-        )
-    _and_more(terminal, len(errors), _SHOWN // 2)
 
+    def line(one: Alike) -> str:
+        why = one.first.failure
+        return f"{clean(one.title)}: {'' if why is None else f'{why.class_}: {one_line(why.message, 200)}'}"
 
-def _and_more(terminal: pytest.TerminalReporter, total: int, shown: int = _SHOWN) -> None:
-    if total > shown:
-        terminal.write_line(f"  ... and {total - shown} more")
+    for text in limited(alike(errors, job.config), _SHOWN // 2, line):
+        terminal.write_line(harmless(f"  {text}"))

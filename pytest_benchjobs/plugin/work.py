@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ..agents.answering import can_answer
+from ..job.ticket import SourceTicket
 from ..model.errors import BenchError
 from ..scoring.needs import asks_model, grades_answers
 from .items import TrialItem
@@ -28,8 +29,8 @@ class Work(NamedTuple):
     """Number of trials by label of the agent."""
     scenarios: int = 0
     benchmarks: Sequence[str] = ()
-    chosen: Sequence[str] = ()
-    """Node ids of the trials; only for a resumed job, which may have others."""
+    chosen: Mapping[str, str] = {}
+    """Benchmarks of the trials by node id; only for a resumed job, which may have others."""
     sandboxes: bool = True
     """True if a trial is known to need a sandbox. Else the engine is not contacted until one does."""
     models_for_scorers: bool = False
@@ -42,15 +43,14 @@ def work_of(config: pytest.Config, trials: Sequence[TrialItem], tests: Sequence[
     for item in trials:
         planned[item.agent.label] += item.attempts
     scenarios = {(id(item.source), item.ref.id) for item in trials}
-    ids: list[str] = []
+    tickets: list[SourceTicket] = []
     if settings_of(config).resume is not None:
-        ids = [ticket.node_id for item in trials for ticket in item.tickets()]
-        ids += (test.node_id for test in tests)
+        tickets = [*(ticket for item in trials for ticket in item.tickets()), *tests]
     return Work(
         planned=dict(planned),
         scenarios=len(scenarios | {(id(test.source), test.scenario) for test in tests}),
         benchmarks=sorted({item.source.benchmark for item in trials} | {test.benchmark for test in tests}),
-        chosen=sorted(ids),
+        chosen={ticket.node_id: ticket.benchmark for ticket in tickets},
         sandboxes=bool(tests) or _need_sandboxes(config, trials),
         models_for_scorers=_need_models(config, trials, tests),
     )

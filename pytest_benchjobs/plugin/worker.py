@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..job.trials import ending_flight
 from ..model.policy import EACH
 from ..model.result import Outcome
 from . import interactive
 from .distribution import INPUT, write
 from .fixtures import Fixtures
+from .interrupts import ending_flight
 from .items import ItemTicket, TrialItem
 from .loop import apart, around, quiet_trial_threads
 from .options import usage_error
@@ -47,6 +47,7 @@ def leave_word(session: pytest.Session) -> None:
         "others": bool(trials),
         "ordinary": len(session.items) - len(trials),
         "narrowed": is_narrowed(session.config),
+        "unselected": [*state.unselected],
         "left_out": [*state.left_out],
         "notes": state.notes,
     }
@@ -114,7 +115,7 @@ class _Loop:
         self._fixtures.expect(ticket for item in trials for ticket in item.tickets())
         with (
             around(self._session, self._fixtures),
-            ending_flight(job.trials, _CLEANUP_SECONDS) as flight,
+            ending_flight(job.trials, _CLEANUP_SECONDS, contextlib.nullcontext()) as flight,
         ):
             self._work(flight)
 

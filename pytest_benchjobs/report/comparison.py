@@ -9,7 +9,7 @@ from ..model.comparison import ComparedMetric, ComparedRow, Comparison
 from ..store.text import one_line
 from .gate_text import changed_lines
 from .table import Column, Shown, tabulate
-from .units import duration, some
+from .units import cost, counted, duration, some
 
 _SHOWN = 20
 
@@ -56,8 +56,8 @@ class _Measured(NamedTuple):
     metric: ComparedMetric
 
 
-def _shown(value: float | None, form: str, unit: str = "") -> str:
-    return "-" if value is None else f"{unit}{value:{form}}"
+def _shown(value: float | None, form: str) -> str:
+    return "-" if value is None else f"{value:{form}}"
 
 
 _BENCHMARK: Shown = (Column("benchmark", least=12), lambda row: row.benchmark)
@@ -68,8 +68,8 @@ _RANKS: Sequence[Shown] = (
 )
 _SPENT: Sequence[Shown] = (
     (Column("per attempt"), lambda row: row.benchmark),
-    (Column("cost A", number=True), lambda row: _shown(row.a_cost, ".4f", "$")),
-    (Column("cost B", number=True), lambda row: _shown(row.b_cost, ".4f", "$")),
+    (Column("cost A", number=True), lambda row: cost(row.a_cost)),
+    (Column("cost B", number=True), lambda row: cost(row.b_cost)),
     (Column("tokens A", number=True), lambda row: _shown(row.a_tokens, ".0f")),
     (Column("tokens B", number=True), lambda row: _shown(row.b_tokens, ".0f")),
     (Column("time A", number=True), lambda row: duration(row.a_seconds)),
@@ -87,7 +87,7 @@ def _scores(level: float) -> list[Shown]:
         (Column("B", number=True), lambda row: _shown(row.b, ".4f")),
         (Column("delta (B-A)", number=True), lambda row: _shown(row.delta, "+z.4f")),
         (Column("winner"), lambda row: _winner(row.winner, significant=row.significant)),
-        (Column("n", number=True), lambda row: str(row.scenarios)),
+        (Column("n", number=True), _count),
         (Column(f"{100 * level:g} % interval", number=True), _interval),
         (Column("p", number=True), lambda row: _shown(row.p_value, ".3f")),
         (Column("p worse", number=True), lambda row: _shown(row.p_worse, ".3f")),
@@ -96,6 +96,10 @@ def _scores(level: float) -> list[Shown]:
         (Column("A to it", number=True, rare=True), lambda row: _shown(row.a_to_high, "+z.4f")),
         (Column("B to it", number=True, rare=True), lambda row: _shown(row.b_to_high, "+z.4f")),
     ]  # fmt: skip
+
+
+def _count(row: ComparedRow) -> str:
+    return f"{row.scenarios}" + ("" if row.clusters is None else f" in {counted(row.clusters, 'cluster')}")
 
 
 def _metrics(level: float) -> list[Shown]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..analysis.summary import Summary
 from ..model.result import Outcome, ScorerResult, TrialResult
 from ..store.text import clean, one_line
-from .excerpts import Excerpt, last_lines, of_scorers
+from .excerpts import SCORERS, Excerpt, imperfect, last_lines, of_scorers, scorer_text
 from .table import Column, Shown, aligned, tabulate
-from .units import duration, figure, mean_text, number, percent
+from .units import cost, duration, figure, mean_text, number, percent, tokens
 
 _DETAIL_LIMIT = 4000
 _DETAIL_LINES = 30
@@ -26,9 +27,11 @@ AGENT_COLUMNS: Sequence[Shown] = (
     ),
     (Column("pass rate", number=True), lambda row: percent(row.pass_rate)),
     (Column("mean", number=True), lambda row: mean_text(row.mean_scored)),
+    (Column("tokens", number=True, rare=True), lambda row: tokens(row.input_tokens, row.output_tokens)),
+    (Column("cost", number=True, rare=True), lambda row: cost(row.cost_usd, more=bool(row.unpriced))),
     (Column("time", number=True), lambda row: duration(row.seconds)),
 )
-"""Columns of `Summary`; `mean` is over the trials that have a score, `time` the sum over trials."""
+"""Columns of `Summary`: `mean` is over the trials that have a score, what follows are sums over trials."""
 METRIC_COLUMNS: Sequence[Shown] = (
     (Column("metric", least=10, foreign=True), lambda one: one.name),
     (Column("mean", number=True), lambda one: figure(one.mean)),
@@ -46,6 +49,12 @@ def describe(result: TrialResult) -> str:
 
     An error has no score: `error (engine_lost) oracle a1 3s`.
     """
+    took = f"reused from {result.reused.job}" if result.reused else duration(result.seconds)
+    return f"{verdict_text(result)} {_ascii(result.agent.label, 80)} a{result.attempt} {took}"
+
+
+def verdict_text(result: TrialResult) -> str:
+    """Return the part of `describe` that all attempts with the same end have in common."""
     why = result.outcome.value
     if result.failure is not None:
         why = _ascii(result.failure.class_, 60)
@@ -59,16 +68,14 @@ def describe(result: TrialResult) -> str:
         # The verdict of several attempts may differ from that of their mean.
         below = sign == "<" and result.outcome is Outcome.PASSED
         verdict = f"score {score}" if below else f"score {score} {sign} {threshold}"
-    took = f"reused from {result.reused.job}" if result.reused else duration(result.seconds)
-    return f"{verdict} ({why}) {_ascii(result.agent.label, 80)} a{result.attempt} {took}"
+    return f"{verdict} ({why})"
 
 
 def headline(result: TrialResult, root: Path | None = None) -> str:
     """Return `describe`, cost, and path of the logs in less than 500 characters, where pytest and CI cut."""
     parts = [describe(result)]
-    cost = result.usage.cost_usd
-    if cost is not None and result.reused is None:
-        parts.append(f"${cost:.4f}" if cost < 0.1 else f"${cost:.2f}")
+    if result.usage.cost_usd is not None and result.reused is None:
+        parts.append(cost(result.usage.cost_usd))
     if result.path:
         place = Path(result.path) if root is None else root / result.path
         parts.append(f"logs: {one_line(str(place), 200)}")
@@ -91,7 +98,9 @@ def failure_text(
     detail = result.failure.detail if result.failure else None
     if detail and (lines := last_lines(detail, _DETAIL_LINES, _DETAIL_LIMIT)):
         parts.append(Excerpt("last output", lines).text)
-    parts += [one.text for one in (of_scorers(result) if shown is None else shown)]
+    if shown is None:
+        shown = itertools.islice(of_scorers(imperfect(result)), SCORERS)
+    parts += [one.text for one in shown]
     notes = [f"note: {one_line(note, 200)}" for note in result.notes[:10]]
     if notes:
         parts.append("\n".join(notes))
@@ -110,7 +119,7 @@ def _scorer_lines(scorers: Iterable[ScorerResult]) -> tuple[str, ...]:
             one_line(scorer.name, 40),
             number(scorer.score),
             f"weight {scorer.weight:g}",
-            one_line(f"{scorer.error.class_}: {scorer.error.message}", 200) if scorer.error else "",
+            scorer_text(scorer),
         )
         for scorer in scorers
     )

@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,13 @@ from ..store.layout import TrialLayout, slug
 from ..store.log import log_end
 from ..store.outline import whole
 from ..store.text import clean, one_line
+from .units import joined
 
 LINES = 20
 SIZE = 2048
 """Most characters of an excerpt."""
-_SCORERS = 3
+SCORERS = 3
+"""Most scorers with an excerpt where a failure is explained."""
 
 
 class Excerpt(NamedTuple):
@@ -51,8 +54,26 @@ class Evidence:
 
     def of(self, result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
         """Read the excerpts that explain a result."""
-        trial = explaining(result, self._attempts.get(result.node_id, ()))
-        return excerpts(trial, self._root, lines=lines, size=size)
+        return excerpts(self._explaining(result), self._root, lines=lines, size=size)
+
+    def in_a_line(self, result: TrialResult) -> str:
+        """Return the last line of a scorer that gave less than the full score, else what it ran, else the agent's."""
+        trial = whole(self._root, self._explaining(result))
+        if trial.confidential:
+            return ""
+        silent = (
+            f"scorer {one_line(one.name, 40)} printed nothing: {scorer_text(one)}"
+            for one in imperfect(trial)
+            if one.definition or one.details or one.error is not None
+        )
+        first, last = (
+            (f"{one.title}: {one_line(one.lines[0], 200)}" for one in log)
+            for log in (of_scorers(imperfect(trial), 1), of_agent(trial, self._root, 1, SIZE))
+        )
+        return next(itertools.chain(first, silent, last), "")
+
+    def _explaining(self, result: TrialResult) -> TrialResult:
+        return explaining(result, self._attempts.get(result.node_id, ()))
 
 
 def excerpts(result: TrialResult, root: Path, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
@@ -60,20 +81,32 @@ def excerpts(result: TrialResult, root: Path, *, lines: int = LINES, size: int =
     if result.confidential:
         return []
     result = whole(root, result)
-    return [*_of_agent(result, root, lines, size), *of_scorers(result, lines=lines, size=size)]
+    return [
+        *of_agent(result, root, lines, size),
+        *itertools.islice(of_scorers(imperfect(result), lines, size), SCORERS),
+    ]
 
 
-def of_scorers(result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> Iterator[Excerpt]:
-    """Return the excerpts of scorers that gave less than the full score. They are in the result: no file is read."""
-    imperfect = (one for one in result.scorers if one.error is not None or one.score is None or one.score < 1)
-    shown = 0
-    for scorer in imperfect:
-        if shown < _SCORERS and (ended := last_lines(scorer.output, lines, size)):
-            shown += 1
-            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({log_of(scorer)})", ended)
+def of_scorers(scorers: Iterable[ScorerResult], lines: int = LINES, size: int = SIZE) -> Iterator[Excerpt]:
+    """Return the excerpts of scorers. They are in the result: no file is read."""
+    for scorer in scorers:
+        if ended := last_lines(scorer.output, lines, size):
+            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({_log_of(scorer)})", ended)
 
 
-def log_of(scorer: ScorerResult) -> str:
+def imperfect(result: TrialResult) -> Iterator[ScorerResult]:
+    """Yield the scorers that gave less than the full score."""
+    return (one for one in result.scorers if one.error is not None or one.score is None or one.score < 1)
+
+
+def scorer_text(scorer: ScorerResult) -> str:
+    """Return why a scorer has no score, what it ran, and what it found: `command: make check, exit_status=2`."""
+    error = "" if scorer.error is None else one_line(f"{scorer.error.class_}: {scorer.error.message}", 200)
+    ran = [f"{name}: {one_line(text, 150)}" for name, text in scorer.definition.items()]
+    return one_line(joined(error, *ran, *(f"{name}={value}" for name, value in scorer.details.items())), 400)
+
+
+def _log_of(scorer: ScorerResult) -> str:
     """Return the path of a scorer's log, relative to the trial's."""
     place = "" if scorer.step is None else f"steps/{slug(scorer.step)}/"
     return f"{place}scorers/{one_line(scorer.name, 40)}/output.log"
@@ -92,7 +125,8 @@ def last_lines(text: str, lines: int, size: int) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in ended[-lines:])
 
 
-def _of_agent(result: TrialResult, root: Path, lines: int, size: int) -> Iterator[Excerpt]:
+def of_agent(result: TrialResult, root: Path, lines: int, size: int) -> Iterator[Excerpt]:
+    """Return the excerpt of the agent's log, of the job that ran it; none where it is gone."""
     if not result.path:
         return
     where = ""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import csv
 import datetime
+import functools
 import io
+import itertools
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from ..analysis.verdict import group_id
 from ..model.errors import InputError
 from ..model.job import JobRecord
+from ..model.node_ids import group_id
 from ..store.bundle import JobBundle
 from ..store.copying import inside
 from ..store.layout import AGENT_FILES
@@ -75,6 +78,7 @@ class ExportRow(Document):
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
 """Names of the columns, in order."""
+_ROWS_AT_ONCE = 1000
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -107,6 +111,41 @@ def csv_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
         buffer.truncate()
         writer.writerow([_cell(value) for value in row.values()])
     yield buffer.getvalue()
+
+
+def parquet_parts(exported: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield a Parquet file. Times are timestamps, and tables are JSON in a text, as in CSV."""
+    import pyarrow
+    from pyarrow import parquet
+
+    numbers = {
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        datetime.datetime: pyarrow.timestamp("us", "UTC"),
+    }
+    types = {
+        name: next(
+            (type_ for kind, type_ in numbers.items() if field.annotation in (kind, kind | None)), None
+        )
+        for name, field in zip(COLUMNS, ExportRow.model_fields.values(), strict=True)
+    }
+    schema = pyarrow.schema([(name, type_ or pyarrow.string()) for name, type_ in types.items()])
+    times = {name for name, type_ in types.items() if type_ == numbers[datetime.datetime]}
+
+    def value(name: str, given: Any) -> Any:
+        if name in times:
+            return datetime.datetime.fromisoformat(given)
+        text = json.dumps(given, ensure_ascii=False) if isinstance(given, dict) else given
+        return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+    left = iter(exported)
+    with tempfile.TemporaryFile() as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            while some := [*itertools.islice(left, _ROWS_AT_ONCE)]:
+                rows_of = [{name: value(name, given) for name, given in row.items()} for row in some]
+                writer.write_table(pyarrow.Table.from_pylist(rows_of, schema=schema))
+        file.seek(0)
+        yield from iter(functools.partial(file.read, 1 << 20), b"")
 
 
 def _row(

@@ -12,7 +12,7 @@ from ..model.known_failure import KnownMode
 from ..store.text import one_line
 from .markdown_parts import code, folded, listed, table
 from .table import Column, Shown
-from .units import duration, some
+from .units import cost, counted, duration, some
 
 _ALERTS = {
     GateVerdict.INVALID: ("WARNING", "red"),
@@ -48,7 +48,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     yield from _items([code(note, 500) for note in report.notes], "notes")
     rules = gravest_first(report.rules)
     yield from table(rules, _RULE_COLUMNS, _ROWS)
-    yield from _items(_advice(rules, report))
+    yield from _items([*_advice(rules, report)])
     for title, changes, _ in _changes(report):
         if changes:
             yield from (f"### {title[0].upper()}{title[1:]}: {len(changes)}", "")
@@ -56,7 +56,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     whole = [f"all {report.attempts} attempts have a score"] if report.attempts and not report.errors else []
     yield from _items([*_figures(report, code), *whole])
     if report.known:
-        title = f"{len(report.known)} known failures among the pairs{_quarantined(report)}"
+        title = f"{counted(len(report.known), 'known failure')} among the pairs{_quarantined(report)}"
         yield from folded(title, table(report.known, _KNOWN_COLUMNS, _ROWS))
     groups = _not_compared(report)
     if groups:
@@ -72,14 +72,14 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
     yield one_line(report.why, 1000), _ALERTS[report.verdict][1]
     if report.baseline is not None:
         yield _against(report, report.baseline, one_line), None
-    yield from _most(gravest_first(report.rules), _rule)
+    yield from _most(gravest_first(report.rules), lambda rule: _rule(rule, report))
     for title, changes, colour in _changes(report):
         yield from changed_lines(title, changes, colour)
     for what, refs in _not_compared(report):
         names = dict.fromkeys(_name(ref) for ref in refs)
         yield f"{len(names)} {what}, not compared: {some(names)}", None
     if report.known:
-        names = dict.fromkeys(map(_name, report.known))
+        names = dict.fromkeys(f"{_name(one)}{_reason(one)}" for one in report.known)
         yield f"{len(report.known)} known to fail{_quarantined(report)}: {some(names)}", None
     yield from ((line, None) for line in _figures(report, one_line))
     for reason in report.publish or ():
@@ -124,7 +124,7 @@ def shown_value(metric: str, value: float | None) -> str:
     if value is None:
         return _NONE
     if metric == "cost":
-        return f"${value:,.4f}" if abs(value) < 0.1 else f"${value:,.2f}"
+        return cost(value)
     if metric == "duration":
         return f"-{duration(-value)}" if value < 0 else duration(value)
     if metric in ("tokens", "min_samples", "scenario", "critical"):
@@ -249,13 +249,13 @@ def _items(texts: Sequence[str], noun: str = "") -> Iterator[str]:
         yield from (*listed(texts, _NOTES, noun), "")
 
 
-def _advice(rules: Sequence[RuleReport], report: GateReport) -> list[str]:
-    """Return what the table of rules does not tell: why one does not hold, and what to do."""
-    return [
-        f"{code(rule.rule.text, 100)}: {code(rule.why, 500)} {code(rule.advice or '', 500)}".rstrip()
-        for rule in rules
-        if rule.advice or (rule.verdict is not GateVerdict.OK and rule.why != why(report))
-    ]
+def _advice(rules: Sequence[RuleReport], report: GateReport) -> Iterator[str]:
+    """Yield what the first line and the table of rules do not tell: why a rule does not hold, and what to do."""
+    for rule in rules:
+        is_news = rule.verdict is not GateVerdict.OK and rule.why not in report.why
+        texts = [text for text in (rule.why if is_news else None, rule.advice) if text]
+        if texts:
+            yield f"{code(rule.rule.text, 100)}: {' '.join(code(text, 500) for text in texts)}"
 
 
 def _references(groups: Sequence[tuple[str, Sequence[ScenarioRef]]]) -> Iterator[str]:
@@ -272,7 +272,7 @@ def _references(groups: Sequence[tuple[str, Sequence[ScenarioRef]]]) -> Iterator
 # The terminal
 
 
-def _rule(found: RuleReport) -> Iterator[Line]:
+def _rule(found: RuleReport, report: GateReport) -> Iterator[Line]:
     metric = found.rule.metric
     of = " ".join(one_line(text, 80) for text in (found.benchmark, found.agent) if text)
     figures: list[str] = []
@@ -293,8 +293,8 @@ def _rule(found: RuleReport) -> Iterator[Line]:
     name = f"{one_line(found.rule.text, 100)}{of and f' of {of}'}"
     colour = None if found.verdict is GateVerdict.OK else _ALERTS[found.verdict][1]
     yield f"{found.verdict.value:12} {name}: {', '.join(figures)}", colour
-    said = found.change is not None and found.verdict in (GateVerdict.OK, GateVerdict.REGRESSED)
-    for text in ("" if said else found.why, found.advice):
+    in_figures = found.change is not None and found.verdict in (GateVerdict.OK, GateVerdict.REGRESSED)
+    for text in ("" if in_figures or found.why in report.why else found.why, found.advice):
         if text:
             yield f"             {one_line(text, 500)}", None
 
@@ -317,12 +317,17 @@ def changed_line(change: Change, several: bool) -> str:
         f"{change.now_passed} of {change.now_attempts} now",
         "" if p is None else f"p={p:.3f}",
         "critical" if change.critical else "",
-        "" if change.known is None else f"known: {change.known.mode.value}",
+        "" if change.known is None else f"known: {change.known.mode.value}{_reason(change)}",
     )
     line = (
         f"{_name(change)}{agent}: {change.before:.3g} -> {change.now:.3g}, {', '.join(filter(None, remarks))}"
     )
     return line + (f"; fresh attempts: passed {fresh}" if fresh else "")
+
+
+def _reason(change: Change) -> str:
+    text = "" if change.known is None else one_line(change.known.text, 200)
+    return f" ({text})" if text else ""
 
 
 def _name(found: Change | ScenarioRef) -> str:

@@ -23,7 +23,8 @@ from .known_failures import known_records
 from .summary import by_agent, by_category
 
 SCHEMA_VERSION = 2
-_LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
+_OF_SCORERS = frozenset({"output", "definition"})
+_LOGS: Any = {"scorers": {"__all__": _OF_SCORERS}, "failure": {"detail"}}
 
 
 def report_json(
@@ -69,7 +70,8 @@ def _stored(root: Path, result: TrialResult) -> bytes | None:
         if content["schema_version"] != result.schema_version or result.schema_version != SCHEMA_VERSION:
             return _line(whole(root, result))
         for scorer in content["scorers"]:
-            scorer.pop("output", None)
+            for key in _OF_SCORERS:
+                scorer.pop(key, None)
         if content["failure"] is not None:
             content["failure"].pop("detail", None)
         return to_json(content)

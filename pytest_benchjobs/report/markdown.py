@@ -10,12 +10,13 @@ from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.totals import totals
+from .alike import Alike, alike
 from .console import AGENT_COLUMNS, METRIC_COLUMNS, describe
 from .excerpts import Evidence
 from .gate_text import gate_markdown
 from .known_failures import known_line
 from .markdown_parts import code, fitted, table
-from .summary import by_agent, by_category, by_metric, by_turn
+from .summary import by_agent, by_category, by_metric, by_turn, used_of_limits
 from .table import Column, Shown
 from .units import duration, joined, mean_text, number
 
@@ -29,19 +30,17 @@ _QUOTED = 10
 _QUOTED_LINES = 10
 
 
-_TRIAL = (Column("trial", foreign=True), lambda one: one.node_id)
-_SCORE = (Column("score", number=True), lambda one: number(one.score))
 _TRIAL_COLUMNS: Sequence[Shown] = (
-    _TRIAL,
-    _SCORE,
-    (Column("class", foreign=True, most=60), lambda one: one.failure.class_ if one.failure else ""),
-    (Column("message", foreign=True), lambda one: one.failure.message if one.failure else describe(one)),
+    (Column("trial", foreign=True), lambda one: one.title),
+    (Column("score", number=True), lambda one: number(one.first.score)),
+    (Column("class", foreign=True, most=60), lambda one: why.class_ if (why := one.first.failure) else ""),
+    (Column("message", foreign=True), lambda one: _message(one.first)),
 )
 _KNOWN_COLUMNS: Sequence[Shown] = (
-    _TRIAL,
+    (Column("trial", foreign=True), lambda one: one.node_id),
     (Column("known as"), lambda one: one.known.mode),
     (Column("outcome"), lambda one: one.outcome),
-    _SCORE,
+    (Column("score", number=True), lambda one: number(one.score)),
     (Column("reason", foreign=True), lambda one: one.known.reason),
     (Column("until"), lambda one: str(one.known.until or "")),
     (Column("link", foreign=True), lambda one: one.known.issue or ""),
@@ -103,16 +102,16 @@ def _lines(
         yield ""
     rows = by_agent(results)
     yield from table(rows, AGENT_COLUMNS, len(rows))
+    if used := used_of_limits(record):
+        yield from (f"Models: {', '.join(used)}.", "")
     yield from table(by_category(results), _CATEGORY_COLUMNS, _ROWS)
     yield from table(metrics, _METRIC_COLUMNS, _ROWS)
     for label, passed in turns:
         yield f"{code(label)}, {passed}."
         yield ""
-    errors = [result for result in results if result.outcome is Outcome.ERROR]
-    failures = sorted(
-        (result for result in results if result.outcome is Outcome.FAILED and not waived(result)),
-        key=lambda result: result.score or 0.0,
-    )
+    errors = alike((result for result in results if result.outcome is Outcome.ERROR), record.config)
+    failed = (result for result in results if result.outcome is Outcome.FAILED and not waived(result))
+    failures = sorted(alike(failed, record.config), key=lambda one: one.first.score or 0.0)
     yield from _section("Errors (not the agents' doing; no score)", errors, _ERRORS)
     yield from _section("Failed, lowest scores first", failures, _FAILURES)
     if evidence is not None:
@@ -121,25 +120,29 @@ def _lines(
     yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
 
 
-def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator[str]:
-    if results:
+def _message(result: TrialResult) -> str:
+    return describe(result) if result.failure is None else result.failure.message
+
+
+def _section(title: str, trials: Sequence[Alike], limit: int) -> Iterator[str]:
+    if trials:
         yield from (f"## {title}", "")
-        yield from table(results, _TRIAL_COLUMNS, limit)
+        yield from table(trials, _TRIAL_COLUMNS, limit)
 
 
-def _logs(results: Sequence[TrialResult], evidence: Evidence) -> Iterator[str]:
+def _logs(trials: Sequence[Alike], evidence: Evidence) -> Iterator[str]:
     """Yield the last lines of logs in indented blocks, where nothing is markup."""
-    quoted = [(result, shown) for result in results if (shown := evidence.of(result, lines=_QUOTED_LINES))]
+    quoted = [(one, shown) for one in trials if (shown := evidence.of(one.first, lines=_QUOTED_LINES))]
     if not quoted:
         return
     yield "## Last lines of their logs"
     yield ""
-    for result, shown in quoted:
-        files = f", files in {code(result.path)}" if result.path else ""
-        yield f"{code(result.node_id)}{files}:"
+    for one, shown in quoted:
+        files = f", files in {code(one.first.path)}" if one.first.path else ""
+        yield f"{code(one.title)}{files}:"
         yield ""
-        for one in shown:
-            for line in one.text.split("\n"):
+        for excerpt in shown:
+            for line in excerpt.text.split("\n"):
                 yield f"    {line}"
             yield ""
 

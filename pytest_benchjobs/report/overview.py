@@ -11,7 +11,7 @@ from ..analysis.scenarios import ScenarioSummary, judged, repeats
 from ..analysis.summary import Summary, summarise_sums
 from ..analysis.trials import grouped
 from ..model.errors import InputError
-from ..model.job import JobConfig, Totals
+from ..model.job import JobConfig
 from ..model.metric import Metric
 from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
@@ -19,7 +19,7 @@ from ..store.liveness import is_dead, last_beat
 from ..store.reader import HistoryReader
 from ..store.rows import RunRow, TrialRow, metrics_of
 from .documents import mirror
-from .documents.jobs import Reason
+from .documents.jobs import JobTotals, Reason
 from .documents.summary import (
     AgentFigures,
     AtK,
@@ -89,11 +89,12 @@ def summary_document(
         SummaryDocument,
         record,
         status=record.status.value,
+        selection=row is not None and row.selection,
         metadata=record.config.metadata,
         attempt_policy=str(record.config.attempt_policy),
         directory=str(bundle.root),
         attempts=attempts,
-        totals=Totals() if row is None else mirror(Totals, row, trials=row.ended),
+        totals=JobTotals() if row is None else mirror(JobTotals, row, trials=row.ended),
         agents=tuple(agents),
         runs=tuple(shown),
         left_out=max(0, len(scenarios) - limit) if extended and limit is not None else 0,

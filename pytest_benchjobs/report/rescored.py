@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.node_ids import paths_of_names
 from ..store.reader import HistoryReader
 from .units import counted, mean_text
 
@@ -15,7 +16,9 @@ def rescored_line(history: HistoryReader, job_id: str, parent: str) -> str | Non
     missing = sum(1 for row in now if row.class_ == NOT_KEPT)
     if not missing:
         return None
-    before = {row.node_id: row.score for row in history.trials(parent)}
+    earlier = history.trials(parent)
+    paths = paths_of_names((row.node_id, row.benchmark) for row in (*earlier, *now))
+    before = {paths.get(row.node_id, row.node_id): row.score for row in earlier}
     graded = [row for row in now if row.score is not None and row.rescored is not None]
     line = (
         f"Of {counted(len(now), 'trial')} of job {parent}, {len(graded)} were graded again and {missing} were not "

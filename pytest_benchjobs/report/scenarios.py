@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,15 @@ class Scenarios:
         return None
 
 
-def _sources(root: Path, place: str, benchmark: str) -> Iterator[Any]:
-    """Yield sources that may have the scenario: the path in the node id, else benchmarks of that name."""
+def _sources(root: Path, place: str, benchmark: str) -> Sequence[Any]:
+    """Return sources that may have the scenario: the path in the node id, else what the name means in the project."""
     if (source := open_source(root / place)) is not None:
-        yield source
-        return
-    for directory in (root, root / "benchmarks"):
-        if directory.is_dir():
-            yield from (one for one in find_sources(directory) if one.benchmark == benchmark)
-    from ..sources.catalogue.entry import Entry
-    from ..sources.catalogue.kept import opened
-    from ..sources.catalogue.lookup import Lookup
+        return [source]
+    from ..sources.finder import Finder
+    from ..store.project import benchmark_directories, named_benchmarks
 
-    found = Lookup([root]).find(benchmark)
-    if isinstance(found, Entry):
-        yield from found.sources(opened(found, None))
-    elif found is not None:
-        yield from found
+    finder = Finder(benchmark_directories(root), named_benchmarks(root))
+    if benchmark in finder.named:
+        return finder.sources(finder.named[benchmark])
+    below = [one for one in find_sources(root) if one.benchmark == benchmark]
+    return below or finder.find(benchmark, root)[1]

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from ..analysis.summary import Summary, summarise
 from ..analysis.trials import grouped
+from ..model.job import JobRecord
 from ..model.metric import Metric
 from ..model.result import Outcome, TrialResult
+from ..settings.table import BY_NAME
 from .documents.summary import MetricFigures
-from .units import percent
+from .units import cost, percent, tokens
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[Summary]:
@@ -85,3 +87,19 @@ def by_turn(results: Iterable[TrialResult]) -> Iterator[tuple[str, str]]:
         counts = {turn: sum(needed <= turn for needed in passed) for turn in turns}
         rates = (f"{count} by turn {turn} ({percent(count / len(group))})" for turn, count in counts.items())
         yield label, f"of {len(group)} trials passed: {', '.join(rates)}"
+
+
+def used_of_limits(record: JobRecord) -> list[str]:
+    """Return how much of each limit on models a job used: `$0.13 of $5.00 (--bench-max-cost)`."""
+    limits, spent = record.config, record.spent
+    calls = "-" if spent.calls is None else f"{spent.calls:,}"
+    pairs = (
+        ("max_cost", cost(spent.cost_usd), cost(limits.max_cost)),
+        ("max_tokens", tokens(spent.input_tokens, spent.output_tokens), tokens(limits.max_tokens, None)),
+        ("max_calls", calls, "-" if limits.max_calls is None else f"{limits.max_calls:,}"),
+    )
+    return [
+        f"{'unknown' if used == '-' else used} of {limit} ({BY_NAME[name].flag})"
+        for name, used, limit in pairs
+        if limit != "-"
+    ]

@@ -27,7 +27,7 @@ from ..store.rows import TrialRow
 from ..store.text import clean, one_line
 from ..store.trials import read_result
 from .documents.trial import AgentCommand, LogEnd, ShowDocument, TrialFile
-from .excerpts import LINES, Excerpt, excerpts, last_lines, log_of
+from .excerpts import LINES, SIZE, Excerpt, of_agent, of_scorers
 from .scenarios import Scenarios
 
 _STATEMENT = 20_000
@@ -109,10 +109,8 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
     """Return the last lines of the agent, and of every scorer."""
     if result.confidential:
         return
-    yield from (one for one in excerpts(result, root) if one.title.startswith("last lines of the agent"))
-    for scorer in result.scorers:
-        if lines := last_lines(scorer.output, LINES, 4096):
-            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({log_of(scorer)})", lines)
+    yield from of_agent(result, root, LINES, SIZE)
+    yield from of_scorers(result.scorers, LINES, 4096)
 
 
 def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios) -> str | None:

@@ -27,7 +27,18 @@ def cost(usd: float | None, *, more: bool = False) -> str:
     """`$1.20`, `$0.0031`; `-` if unknown; `$1.20+` with `more`, if a part is unknown."""
     if usd is None:
         return "-"
-    return f"${usd:.2f}{'+' if more else ''}" if usd >= 0.1 or not usd else f"${usd:.4f}{'+' if more else ''}"
+    return f"${usd:,.{4 if 0 < round(usd, 4) < 0.1 else 2}f}{'+' if more else ''}"
+
+
+def tokens(received: int | None, sent: int | None) -> str:
+    """Input and output tokens together: `950`, `12k`, `3.4M`; `-` if both are unknown."""
+    if received is None and sent is None:
+        return "-"
+    count = float((received or 0) + (sent or 0))
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{letter}"
+    return f"{count:.0f}"
 
 
 def ago(then: datetime.datetime, now: datetime.datetime) -> str:

@@ -25,7 +25,7 @@ so believe it only if the gateway was handed no socket."""
 
 
 def door_command(port: int, path: str) -> tuple[str, ...]:
-    """The command that opens a door: it listens on this port, for whoever is behind the unix socket at `path`."""
+    """The command that opens a door: it listens on this port, and connects to the unix socket at `path`."""
     return (PROGRAM, "door", str(port), path)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from .command_timeout import Drained, wait_fairly, wait_for_output
 from .protocol import ExecResult, Sink, Stopping
-from .stream import Drained, wait_fairly, wait_for_output
 
 _CHUNK = 65536
 _LAST_WORDS = 1.0

@@ -83,7 +83,7 @@ class MemorySandbox(Unobserved):
         raise ImageMissing(f"there is no file system to keep as {name}")
 
     def kill(self) -> None:
-        """Whoever waits for a model is told by the gateway."""
+        """Do nothing: the gateway ends calls that wait for a model."""
 
     def remove(self) -> None:
         """Forget everything."""

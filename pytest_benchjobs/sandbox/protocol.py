@@ -19,7 +19,7 @@ from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario, ServiceImage
 
 KEPT = "benchjobs-kept:"
-"""Beginning of the references of what is kept of trials."""
+"""Prefix of the references of kept containers."""
 BYTECODE = "__pycache__"
 """Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
 
@@ -122,7 +122,7 @@ class SandboxSpec:
     limited: bool = False
     """Its network is an allowlist, now or later."""
     trusted: bool = False
-    """Whoever works in it may remove what is ours, and would not replace it."""
+    """The agent in it may remove our programs, but would not replace them."""
 
     @property
     def image(self) -> ImageRequest:
@@ -152,7 +152,7 @@ class ExecResult:
     stopped: bool = False
     """Its time was up because `Stopping.requested` said so. `timed_out` is true then, too."""
     silent: bool = False
-    """It timed out because nothing was printed for as long as `exec` was told to bear."""
+    """It timed out because nothing was printed for longer than `exec` allows."""
     cut_short: bool = False
     """Its output ended well before it did: it has closed it, or the connection broke."""
 

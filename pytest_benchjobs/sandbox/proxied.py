@@ -1,4 +1,4 @@
-"""What a proxy is asked, and passing it on: a tunnel (`CONNECT`), or one request of HTTP.
+"""Parse and forward a request to a proxy: a tunnel (`CONNECT`), or one request of HTTP.
 
 A request goes on alone: what a client sends after it on the same connection might be for another host, and is not read.
 """
@@ -25,7 +25,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Refused(Exception):
-    """A connection or a request that goes no further: the status of HTTP, and why, for whoever sent it."""
+    """A refused connection or request: the status of HTTP and the reason, for its sender."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)

@@ -40,9 +40,9 @@ _LOOK_UP_SECONDS = 10.0
 _CONNECT_SECONDS = 15.0
 _HANDOVER_SECONDS = 10.0
 _NOTED = 50
-"""Most targets of refused connections that are told apart."""
+"""Limit of targets of refused connections that are counted separately."""
 _NOBODYS = ipaddress.IPv4Address("192.0.2.1")
-"""Address for documentation: whoever can bind it can bind any (`ip_nonlocal_bind`)."""
+"""Address for documentation: a process that can bind it can bind any (`ip_nonlocal_bind`)."""
 
 
 class Proxy:
@@ -212,7 +212,7 @@ async def resolve(name: str, port: int) -> list[Address]:
 
 
 async def connect(address: Address, port: int) -> Streams:
-    """Connect to an address; an `OSError` or `TimeoutError`, if nobody answers there."""
+    """Connect to an address; an `OSError` or `TimeoutError`, if there is no answer."""
     async with asyncio.timeout(_CONNECT_SECONDS):
         return await asyncio.open_connection(str(address), port)
 

@@ -7,7 +7,7 @@
     bench_run.py      programs of the agent, run for a scorer (benchjobs_run.py: a module for tests in a sandbox)
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
-    files.py          the type `files`: files that the agent left
+    expected_files.py the type `files`: files that the agent left
     result_file.py    the type `result_file`: a number that an evaluation leaves in a file
     python.py         the type `python`: a script with requirements of its own (wheels.py resolves them)
     metrics.py        named metrics: values that scorers report beside the score
@@ -17,7 +17,7 @@
     bigcodebench/     the type of BigCodeBench
     swebench/         the types of SWE-bench and SWE-Bench Pro
     output.py         the end of a command's output
-    parse.py          scores in the output of scorers, and in the files and reports they leave
+    scores.py         scores in the output of scorers, and in the files and reports they leave
     told.py           the part of a result that an agent may know before its next turn
     grade.py          run one scorer, combine the scores of several
 

@@ -112,7 +112,7 @@ class Found:
     counts: Mapping[str, int]
     """Name of a rule -> matches."""
     gaps: tuple[str, ...] = ()
-    """What was not searched, and why. A pattern may be there."""
+    """Files that were not searched, with the reason. They may hold a pattern."""
 
 
 def score_ast_grep(context: ScoringContext) -> Graded:

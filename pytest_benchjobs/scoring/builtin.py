@@ -10,18 +10,16 @@ from typing import Any
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import MAIN, TURN, ScorerSpec
-from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from ..system.cutting import end_of
 from .metrics import numbers_among, printed_score, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .own_runner import OwnRunner
 from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
+from .put_tests import TEST_SCRIPT, TESTS_DIRECTORY, put_tests
 from .scores import check_owner, counts, ctrf_outcomes, junit_outcomes, parse_reward
 
-TESTS_DIRECTORY = "/tests"
 LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", VERIFIER_DIRECTORY)
-TEST_SCRIPT = "test.sh"
 _REPORT_LIMIT = 8 * 1024 * 1024
 _LOGS_LIMIT = 64 * 1024 * 1024
 _REWARD_LIMIT = 1024 * 1024
@@ -66,12 +64,7 @@ def score_tests(context: ScoringContext) -> Graded:
         raise ScorerCrashed(f"scorer {spec.name!r} has no path")
     single = spec.path.is_file()
     target = f"{TESTS_DIRECTORY}/{spec.path.name}" if single else TESTS_DIRECTORY
-    files = [context.empty(VERIFIER_DIRECTORY, directory=True)]
-    if single:
-        files += [File(TESTS_DIRECTORY, clean=True), File(target, source=spec.path, readable=True)]
-    else:
-        files += _tests_directory(spec.path)
-    context.sandbox.put(files)
+    put_tests(context, spec.path)
     script = None if single or not (spec.path / TEST_SCRIPT).is_file() else f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
     command = spec.command or (script if spec.runner is None else None)
     ours = OwnRunner(spec, spec.path, target) if command is None else None
@@ -121,13 +114,7 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status is ignored; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
-    files = [context.empty(VERIFIER_DIRECTORY, directory=True)]
-    if spec.path is not None:  # otherwise the tests are in the image
-        files += _tests_directory(spec.path)
-    if spec.overlay is not None:
-        over = _tests_directory(spec.overlay)
-        files += over if spec.path is None else [dataclasses.replace(over[0], clean=False), *over[1:]]
-    context.sandbox.put(files)
+    put_tests(context, spec.path, spec.overlay)
     script = f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
     if not any((place / TEST_SCRIPT).is_file() for place in (spec.path, spec.overlay) if place is not None):
         # It is in the image, with the mode that it was copied with.
@@ -180,7 +167,7 @@ _KINDS: Mapping[str, Scorer] = {
     "harbor": score_harbor,
     "ast_grep": _elsewhere(".ast_grep", "score_ast_grep", {"check": "check_ast_grep"}, programs=_none),
     "files": _elsewhere(
-        ".files", "score_files", {"check": "check_files"}, programs=_none, tells_params=False
+        ".expected_files", "score_files", {"check": "check_files"}, programs=_none, tells_params=False
     ),
     "result_file": _elsewhere(".result_file", "score_result_file", {"check": "check_result_file"}),
     "capture": _elsewhere(
@@ -221,16 +208,6 @@ def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
             raise ScoreInvalid(f"the report {path} cannot be read")
         return found
     return None
-
-
-def _tests_directory(path: Path) -> list[File]:
-    """The files of a tests directory. Any user can read them, and run `test.sh`."""
-    script = path / TEST_SCRIPT
-    files = [File(TESTS_DIRECTORY, source=path, clean=True, readable=True)]
-    if script.is_file():
-        # Most repositories have it with mode 0644, and only root could change that in the sandbox.
-        files.append(File(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", source=script, mode=0o755))
-    return files
 
 
 def line_ends_hint(path: Path | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +20,15 @@ from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
 from .metrics import METRICS_FILE, METRICS_VARIABLE, measured, weighed
+from .needs import needs_of
 from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": f"{VERIFIER_DIRECTORY}/junit.xml", "BENCH_CTRF": f"{VERIFIER_DIRECTORY}/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
 """Variable in the environment of each scorer's commands, by which they are recognised."""
 _KEPT_OUTPUT = 4000
+_KEPT_DEFINITION = 2000
+"""Most characters of each part of a definition."""
 _FRAMES = 20
 """The most frames of a traceback that are kept, the innermost ones."""
 
@@ -73,10 +77,29 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         name=spec.name,
         type=spec.type,
         weight=spec.weight,
+        definition={
+            name: clean(redact(text), _KEPT_DEFINITION)
+            for name, text in _definition(spec, scorer, context.scenario.source).items()
+        },
         seconds=time.monotonic() - started,
         output=clean(output, _KEPT_OUTPUT),
         **found,
     )
+
+
+def _definition(spec: ScorerSpec, scorer: Scorer, source: Path) -> dict[str, str]:
+    """Return what a scorer runs, for readers. `source` is the file or directory of its scenario."""
+    found = {name: getattr(spec, name) for name in ("command", "script", "runner")}
+    if spec.path is not None:
+        found["path"] = os.path.relpath(spec.path, source if source.is_dir() else source.parent)
+        if spec.path.is_dir():
+            found["files"] = ", ".join(sorted(path.name for path in spec.path.iterdir()))
+    if needs_of(spec.type, {spec.type: scorer}).model is not None:
+        found |= {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in spec.params.items()
+        }
+    return {name: text for name, text in found.items() if text}
 
 
 def combine(results: Sequence[ScorerResult]) -> float | None:

@@ -52,14 +52,14 @@ class Criteria(Model):
     show_problem: bool = True
     """Show the problem statement, too."""
     characters: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 50_000
-    """The most characters of each file; the rest is left out, and the judge is told."""
+    """The most characters of each file; the rest is left out, with a note for the judge."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     seed: StrictInt | None = None
     """For models with the OpenAI protocol."""
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     """The most tokens of its reply."""
     samples: Annotated[StrictInt, Field(ge=1, le=99)] = 1
-    """How often it is asked; the score is the median."""
+    """Number of samples; the score is their median."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
     """Budget of one grading in USD, looked at before each call. Calls also count towards the job's."""
 

@@ -106,7 +106,7 @@ class OwnRunner:
             self._told[kind].append(values)
 
     def _problem(self, outcomes: dict[str, str], passed: int, report: tuple[int, int] | None) -> str | None:
-        """Return why what it told cannot be so; None: it can."""
+        """Return why its report is impossible; None: it is possible."""
         told = self._told
         if self._wrong is not None:
             return self._wrong

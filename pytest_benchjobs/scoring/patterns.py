@@ -105,7 +105,7 @@ _limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
 
 @contextlib.contextmanager
 def limited(who: str, seconds: float) -> Iterator[Callable[[], None]]:
-    """Let the patterns inside take so many seconds together. What is yielded ends them, from another thread."""
+    """Let the patterns inside take these seconds together. What is yielded ends them, from another thread."""
     limit = _Limit(who, seconds, time.monotonic() + seconds)
     token = _limit.set(limit)
     try:

@@ -67,10 +67,10 @@ _IS_IT = re.compile(
     re.IGNORECASE,
 )
 _ENDS_VALUE = re.compile(r"\s*(?:[\]}]|,?\s*(?:\"|$))|[^\S\n]*,?[^\S\n]*\n")
-"""What is behind a value of JSON."""
+"""Text behind a value of JSON."""
 _ENDS_PAIR = re.compile(r",\s*\"\w+\"\s*:")
 _COMMAND = re.compile(r"[\b\f\t\r][a-z]")
-"""What is left of a command of TeX, as `\\frac` or `\\boxed`, whose backslash began an escape of JSON."""
+"""Rest of a command of TeX, as `\\frac` or `\\boxed`, whose backslash began an escape of JSON."""
 _SAYS_NOTHING = re.compile(
     r"N|X{1,3}|x{2,3}|\W*|\w*(?:ANSWER|LETTER|INTEGER)"
     r"|(?:(?:an?|your|the|my|final|correct|single|numerical|insert|here|goes|answer|number|integer|letter|value|result)[\s_-]*)+"
@@ -84,7 +84,7 @@ _CLOSES = {"$": "$$", "\\": "\\]", "`": "```"}
 _JOINED = re.compile(
     r"\.?\s*(?:or|and|to|through|nor)\b\s*(?:possibly|maybe|perhaps|also)?\W*|\s*[/–—&|-](?=\S)\s*|\s*[,;]\s*(?=\S+\s*$)"
 )
-"""What joins two answers."""
+"""Text that joins two answers."""
 _TAKES_BACK = re.compile(
     r"^(?:(?:no|wait|actually|correction|sorry|oops|hmm|rather|instead|or|and|maybe|it is|i mean)\b[\s,:.!—-]*)+",
     re.IGNORECASE,

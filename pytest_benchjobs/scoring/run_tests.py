@@ -136,7 +136,7 @@ class Sentinels:
         )
 
     def put(self, tests: list[Any], own: list[Any]) -> None:
-        """Put them at places of a list that nobody knows."""
+        """Put them at secret places of a list."""
         for test in own:
             tests.insert(self._chance.randint(0, len(tests)), test)
 

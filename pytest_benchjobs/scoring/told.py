@@ -25,7 +25,7 @@ _FILE_LIMIT = 1 << 20
 
 
 def told(spec: ScorerSpec, directory: Path, score: float | None) -> str:
-    """Return what an agent is told of a scorer, whose kept files are in `directory`."""
+    """Return the report on a scorer for an agent; the scorer's kept files are in `directory`."""
     outcomes = _outcomes(directory)
     failed = [name for name, passed in outcomes if not passed]
     if not failed:

@@ -46,7 +46,7 @@ _PLAIN = (
     (re.compile(r"\\equiv(?![A-Za-z])"), "≡"),
     (re.compile(r"\\pmod\s*(?:\{\s*([0-9]+)\s*\}|([0-9]+))"), r"(mod \1\2)"),
 )
-"""What says nothing about a value, and other ways to write the same."""
+"""Marks without meaning for a value, and other ways to write the same."""
 _WIDE = str.maketrans("：＝－−﹣＋．，（）", ":=---+.,()")
 _AROUND = " \n*_\"'`&"
 _WRAPPERS = 30
@@ -100,7 +100,7 @@ _EXPLANATION = re.compile(
     r"|Explanation|Reason(?:ing)?|Proof|Verification)\b[,:]?\s+[A-Za-z($].*",
     re.DOTALL,
 )
-"""What may follow a value: a reason, names of its parts, or another sentence. None of them is another answer."""
+"""Text that may follow a value: a reason, names of its parts, or another sentence. None of them is another answer."""
 
 _NAME = (
     r"(?>(?:\\(?:angle|triangle)\s*)?(?:\\(?:alpha|beta|gamma|delta|theta|phi|omega|lambda|mu|Delta|Omega)|(?!not\b)[a-z]{1,3}|[A-Z]{1,4})"
@@ -113,12 +113,12 @@ _MEANT = re.compile(
     rf"\s*(?:{_PRODUCT}|\|[A-Z]\w?\||[A-Z]{{2}}\^(?:2|\{{2\}})|{_TERM}(?:\s*[+-]\s*{_TERM}){{1,9}}|(?i:{_ABOUT})"
     r"|(?=[^\n]*[0-9])(?:[0-9\s+*/^(){}.,×÷!_-]|\\[cdt]?frac|\\sqrt|\\[td]?binom|\\choose|\\[lr](?:floor|ceil)){1,200})\s*"
 )
-"""What a number is given as the value of: a name, a sum of named terms, or arithmetic. Not `2x`, `x + 1`, `x^2`."""
+"""Left side of an equation for a number: a name, a sum of named terms, or arithmetic. Not `2x`, `x + 1`, `x^2`."""
 _DERIVED = re.compile(
     r"(?=.*\w)(?:(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[0-9\s+*/^(){}.×÷!_|-]"
     r"|\\(?:[cdt]?frac|sqrt|[td]?binom|choose|sum|prod|pi|[lr]floor|[lr]ceil|[cl]?dots|log|ln|sin|cos|tan)(?![A-Za-z]))+"
 )
-"""What may stand between a name and its value: `S = 2(a + b) = 468`."""
+"""Text that may stand between a name and its value: `S = 2(a + b) = 468`."""
 
 
 def plain(text: str) -> str:

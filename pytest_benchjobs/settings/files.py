@@ -9,9 +9,9 @@ from typing import Any
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
+from ..model.node_ids import is_path
 from ..sources.complaints import Complaints, Written, did_you_mean
 from ..sources.documents import Document, read_document
-from ..sources.finder import is_path
 from ..sources.plain import Place
 from ..system.paths import exists
 from .agents import read_agent

@@ -228,8 +228,8 @@ _OUTPUT = (
         "the CI system to write for (default: the one this runs in)"),
     Setting("markdown", "text", "FILE", "also write the summary to FILE, for a comment on a merge request"),
     Setting("export", "texts", "FILE",
-        "write the job to FILE, by its name: trials as .csv, .jsonl, .rl.jsonl or .json, a report as .html, the "
-        "summary as .md, figures as .prom; repeatable"),
+        "write the job to FILE, by its name: trials as .csv, .jsonl, .parquet, .rl.jsonl or .json, a report as .html, "
+        "the summary as .md, figures as .prom; repeatable"),
     Setting("html", "text", "FILE", "write a report of the job to FILE, which a browser opens from disk"),
     Setting("metrics", "text", "FILE", "write figures of each agent to FILE, as OpenMetrics text"),
 )

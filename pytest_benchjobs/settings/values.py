@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ _JOB = re.compile(r"last(~\d+)?|\d{8}-(\d{1,6}|\d{6}-[0-9a-f]{0,6})")
 """Matches names that mean a job by its id or age, and cannot be names of jobs."""
 EXPORTS = {
     ".csv": "csv", ".jsonl": "jsonl", ".rl.jsonl": "rl", ".ndjson": "jsonl", ".json": "viewer", ".html": "html",
-    ".htm": "html", ".md": "markdown", ".prom": "metrics",
+    ".htm": "html", ".parquet": "parquet", ".md": "markdown", ".prom": "metrics",
 }  # fmt: skip
 """Ending of a file with a job's results -> its format; the longest that fits."""
 CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
@@ -31,6 +32,13 @@ def export_kind(name: str) -> str | None:
     """Return the format that the name of a file suggests, of `EXPORTS`; None: none."""
     endings = filter(name.lower().endswith, EXPORTS)
     return EXPORTS.get(max(endings, key=len, default=""))
+
+
+def lacks_package(kind: str) -> str | None:
+    """Return what to install for a format of `EXPORTS`; None: nothing."""
+    if kind != "parquet" or importlib.util.find_spec("pyarrow") is not None:
+        return None
+    return "Parquet needs pyarrow; install it with: pip install 'pytest-benchjobs[parquet]', or write .csv or .jsonl"
 
 
 def parse_sample(value: object) -> object:

@@ -8,6 +8,7 @@ cheaply, and makes a whole scenario when a trial of it runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ HOLDS_NONE = (
 """Complaint about a directory."""
 MAX_DEPTH = 3
 """Levels of plain directories that `find_sources` searches."""
+_LOOKED_AT = 1 << 20
+_KEYS = (rb"^benchmark\s*[:=]", rb"^(\[\[)?scenarios\s*[\]:=]")
+"""Expressions for keys of a manifest."""
 _NEVER = frozenset({"__pycache__", "node_modules", "reports"})
 _COLLECTED = ("test_*.py", "*_test.py", "conftest.py")
 
@@ -65,7 +69,26 @@ def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
         return list(_sources_under(path, MAX_DEPTH, benchmark))
     if not exists(path):
         raise InputError("no such file or directory", path=path)
-    raise InputError("is not a benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
+    what = likely_meant(path) or "neither *.bench.yaml, *.bench.toml nor a task directory"
+    raise InputError(f"is not a benchmark: {what}", path=path)
+
+
+def likely_meant(path: Path) -> str | None:
+    """Return what keeps a path from being a benchmark that looks like one: its name, or a file that it lacks."""
+    from ..system.paths import is_directory, is_file
+
+    if is_directory(path):
+        for place in (path, *sorted(path.iterdir())):
+            if is_file(place / "instruction.md") and not is_file(place / "task.toml"):
+                return f"{place.name} has instruction.md, and no task.toml, which a task needs"
+        return None
+    if path.suffix not in (".yaml", ".yml", ".toml") or not is_file(path):
+        return None
+    with path.open("rb") as file:
+        beginning = file.read(_LOOKED_AT)
+    if not all(re.search(key, beginning, re.MULTILINE) for key in _KEYS):
+        return None
+    return f"its name tells; call it {path.stem}.bench{path.suffix}"
 
 
 def _sources_under(directory: Path, depth: int, benchmark: str | None = None) -> Iterable[Source]:

@@ -49,7 +49,7 @@ ANSWER = "answer"
 """Built-in type that requires the scenario's key of the same name."""
 
 _KEPT = "benchjobs-kept:"
-"""Beginning of the references of what is kept of trials."""
+"""Prefix of the references of kept containers."""
 _CONTAINS = "contains the benchmark itself, and so the answers, which the agent could read; name a directory of its own"
 _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]

@@ -45,7 +45,7 @@ class Scenario:
             scorers=[{"type": "command", "command": "grep -qx 3 out.txt"}],
         )
 
-    An argument that is None is as good as left out.
+    An argument of None means that it is not given.
     """
 
     def __init__(self, id: str | None = None, **keys: Any) -> None:  # noqa: A002  the key of manifests

@@ -62,7 +62,7 @@ _CAPABILITIES = (
     "AUDIT_WRITE|CHOWN|DAC_OVERRIDE|FOWNER|FSETID|IPC_LOCK|KILL|NET_ADMIN|NET_BIND_SERVICE|NET_RAW|SETFCAP|SETGID|"
     "SETUID|SYS_CHROOT|SYS_NICE|SYS_PTRACE"
 )
-"""What a service beside `main` may have: nothing that reaches beyond its own container."""
+"""Keys that a service beside `main` may have: none that reaches beyond its own container."""
 _BUILD = frozenset({
     "args", "cache_from", "cache_to", "context", "dockerfile", "labels", "network", "no_cache", "platforms",
     "provenance", "pull", "sbom", "shm_size", "tags",

@@ -1,4 +1,4 @@
-"""What the name or the path of a benchmark means: one order for `--bench`, commands, fixtures and scripts.
+"""Find a benchmark by name or path: one order for `--bench`, commands, fixtures and scripts.
 
 First a path that can be nothing else, then a name that the project gave, then any other path, then the catalogue,
 which is not imported before it is needed.
@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.errors import InputError
+from ..model.node_ids import is_path
 from ..system.paths import exists, is_directory, is_file
-from . import ENTRY_SUFFIX, HOLDS_NONE, did_you_mean, find_sources, open_source, python_files
+from . import ENTRY_SUFFIX, HOLDS_NONE, did_you_mean, find_sources, likely_meant, open_source, python_files
 
 if TYPE_CHECKING:
     from .catalogue.entry import Entry
     from .catalogue.lookup import Lookup
     from .protocol import Source
-
-_FILES = (".yaml", ".yml", ".toml", ".py")
 
 
 class NoSuchBenchmark(InputError):
@@ -175,7 +174,12 @@ class Finder:
         if entry is not None:
             return entry.name, list(self.open_entry(entry))
         if is_path(text):
-            raise NoSuchBenchmark(f"no such file or directory: {text}")
+            stem = path.name.removesuffix(path.suffix)
+            beside = sorted(
+                one.name for one in path.parent.glob("*.bench.*") if one.name.partition(".")[0] == stem
+            )
+            meant = f"; did you mean {beside[0]!r}?" if beside else ""
+            raise NoSuchBenchmark(f"no such file or directory: {text}{meant}")
         raise NoSuchBenchmark(f"there is no benchmark {name!r}; {self._hint(text)}")
 
     def at(self, path: Path) -> list[Source]:
@@ -192,7 +196,7 @@ class Finder:
         for file in python_files(path) if is_directory(path) else ():
             sources += self.read_python(file)
         if not sources:
-            raise InputError(HOLDS_NONE, path=path)
+            raise InputError(likely_meant(path) or HOLDS_NONE, path=path)
         return sources
 
     def entry(self, text: str, here: Path | None = None) -> Entry | None:
@@ -221,11 +225,6 @@ class Finder:
             "`benchjobs benchmarks list` shows known names; your own is a PATH, a manifest in benchmarks/, or "
             "listed in the ini key bench_benchmarks"
         )
-
-
-def is_path(text: str) -> bool:
-    """Return whether a text can be no name."""
-    return "/" in text or text.endswith(_FILES)
 
 
 def _of_version(named: Named, sources: list[Source], name: str, version: str | None) -> list[Source]:

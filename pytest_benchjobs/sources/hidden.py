@@ -1,4 +1,4 @@
-"""Files that no image may hold, as the references and scorers of a scenario name them."""
+"""Files that a scenario names: those of references and scorers, which no image may hold, and those for the agent."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def hidden_by(scenario: Mapping[str, Any], directory: Path) -> Iterator[Path]:
             yield found
 
 
+def given_by(scenario: Mapping[str, Any], directory: Path) -> Iterator[Path]:
+    """Yield the paths of what a scenario gives the agent: its `files`, and the build context of its image."""
+    for path in _texts({**_table(scenario.get("files")), "context": scenario.get("context")}):
+        yield _at(directory, path)
+
+
 def _named(scenario: Mapping[str, Any]) -> Iterator[str]:
     reference, scorers = scenario.get("reference"), scenario.get("scorers")
     if isinstance(reference, dict):
@@ -25,6 +31,10 @@ def _named(scenario: Mapping[str, Any]) -> Iterator[str]:
     for scorer in scorers if isinstance(scorers, list) else ():
         if isinstance(scorer, dict):
             yield from _texts({"path": scorer.get("path")})
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _texts(table: object) -> Iterator[str]:

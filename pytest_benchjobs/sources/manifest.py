@@ -7,7 +7,7 @@ import functools
 import itertools
 import os.path
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from .assemble import assemble, find_faults, needs_container, tags_of
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
 from .documents import Document, parse_document, read_text
-from .hidden import hidden_by
+from .hidden import given_by, hidden_by
 from .place import oddities_of_place
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
@@ -129,6 +129,16 @@ class ManifestSource(abc.ABC):
         self._keep(reading)
         return refs
 
+    def named_files(self) -> tuple[set[Path], set[Path]]:
+        """Return the paths of files for references and scorers, and of files for the agent and its image.
+
+        Raises:
+            InputError: the source cannot be read, or is not valid as a document.
+        """
+        reading = self._read()
+        self._keep(reading)
+        return reading.named(hidden_by), reading.named(given_by)
+
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario, as the source was at the first `load`.
 
@@ -235,12 +245,15 @@ class Reading:
     def _hidden(self) -> tuple[Path, ...]:
         """Paths that no build context holds, the same for all scenarios: those with one Dockerfile share its image."""
         places = ((), *(layers[-1][0] for layers in self._scenarios))
+        return tuple(sorted({*map(self.document.path_at, places), *self.named(hidden_by)}))
+
+    def named(self, by: Callable[[_Table, Path], Iterable[Path]]) -> set[Path]:
+        """Return the paths of files that any of the scenarios names."""
         merged = (
             functools.reduce(_merge, (table for _, table in layers), self._raw_defaults)
             for layers in self._scenarios
         )
-        named = (hidden_by(table, self.directory) for table in merged)
-        return tuple(sorted({*map(self.document.path_at, places), *itertools.chain.from_iterable(named)}))
+        return set(itertools.chain.from_iterable(by(table, self.directory) for table in merged))
 
     def _list_scenarios(self, data: _Table) -> None:
         listed = data.get("scenarios")

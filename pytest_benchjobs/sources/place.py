@@ -1,4 +1,4 @@
-"""Where a native scenario is graded: the keys that say so, their faults, and the container they mean."""
+"""Place of grading of a native scenario: its keys, their faults, and the container they mean."""
 
 from __future__ import annotations
 

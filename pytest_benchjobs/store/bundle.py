@@ -12,7 +12,7 @@ import datetime
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
+from ..model.node_ids import by_name, paths_of_names
 from ..model.result import Trial, TrialResult
 from ..system.paths import is_file
 from .files import remove_tree, sync_directory, write_atomically, writing
@@ -172,6 +173,24 @@ class JobBundle:
         if (found := self._found(trial)) is not None:
             write_atomically(found[0] / RESULT, as_json(result))
 
+    def rename_by_path(self, ids: Iterable[tuple[str, str]]) -> int:
+        """Rename ended trials that an earlier version named by their benchmark; return how many.
+
+        They get those of `ids`, node ids with benchmarks, that mean the same trials.
+        """
+        results = list(self.results())
+        ours = {result.node_id: result.benchmark for result in results}
+        paths = paths_of_names((*ours.items(), *ids))
+        renamed = [result for result in results if paths.get(result.node_id, result.node_id) not in ours]
+        for result in renamed:
+            place = self.root / result.path
+            final = self.layout.trial(result.agent.label, result.scenario, result.attempt)
+            now = result.model_copy(update={"node_id": paths[result.node_id]})
+            write_atomically(place / RESULT, as_json(now))
+            if place != final:
+                move_in(self.root, place, final, now)
+        return len(renamed)
+
     def results(
         self,
         warnings: list[BundleWarning] | None = None,
@@ -224,10 +243,13 @@ class JobBundle:
 
     def _found(self, trial: Trial) -> Found | None:
         final = self.layout.trial(trial.agent.label, trial.scenario.id, trial.attempt)
-        for place in namesakes(final, trial.node_id):
+        own = (trial.node_id, trial.scenario.benchmark)
+        for place in dict.fromkeys((*namesakes(final, own[0]), *namesakes(final, by_name(*own)))):
             with contextlib.suppress(InputError):
                 result = read_result(place)
-                if result.node_id == trial.node_id:
+                if result.node_id == trial.node_id or paths_of_names(
+                    (own, (result.node_id, result.benchmark))
+                ):
                     return place, result
         return None
 

@@ -1,4 +1,4 @@
-"""Results of a job as gates and comparisons read them from the history, held against what `job.json` says of them."""
+"""Results of a job as gates and comparisons read them from the history, checked against `job.json`."""
 
 from __future__ import annotations
 

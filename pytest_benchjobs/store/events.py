@@ -36,6 +36,10 @@ class EventLog:
 
     def __init__(self, root: Path) -> None:
         directory = JobLayout(root).events
+        self.phases: dict[str, str] = {}
+        """Node id of each trial in flight of this process -> its phase."""
+        self.quiet_since = time.monotonic()
+        """Time at which a trial of this process last ended, by the monotonic clock."""
         self._descriptor = -1
         self._lock = threading.Lock()
         with contextlib.suppress(OSError):
@@ -49,6 +53,7 @@ class EventLog:
 
     def phase(self, trial: Trial, phase: str) -> None:
         """Write that a trial entered a phase."""
+        self.phases[trial.node_id] = phase
         self._write(
             PhaseBegan(
                 at=time.time(),
@@ -64,6 +69,8 @@ class EventLog:
 
     def ended(self, result: TrialResult, *, now: bool) -> None:
         """Write that a trial has ended. `now`: it ran since the job was last begun or resumed."""
+        self.phases.pop(result.node_id, None)
+        self.quiet_since = time.monotonic()
         usage = result.usage if result.reused is None and result.rescored is None else Usage()
         self._write(
             Ended(

@@ -36,6 +36,7 @@ class FoundTrial:
 
     directory: Path
     node_id: str
+    benchmark: str
     outcome: Outcome
     finished_at: datetime.datetime
     origin: Origin | None = None
@@ -97,7 +98,9 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
         warnings.append(BundleWarning(directory / RESULT, why))
 
     trials = {
-        result.node_id: FoundTrial(directory, result.node_id, result.outcome, result.finished_at)
+        result.node_id: FoundTrial(
+            directory, result.node_id, result.benchmark, result.outcome, result.finished_at
+        )
         for directory, result in incoming_results(root, record.id, refuse)
     }
     return IncomingJob(record, trials, root)

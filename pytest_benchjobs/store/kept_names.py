@@ -10,13 +10,13 @@ _OF_STEP = re.compile(r"^(.*-s)([1-9][0-9]{0,3})$")
 
 
 def kept_name(job: str, node_id: str, step: int | None = None) -> str:
-    """Return the name of what is kept of a trial; `step` is the number of a step, counted from 1."""
+    """Return the name of a trial's kept file system; `step` is the number of a step, counted from 1."""
     node = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
     return f"{job}-{node}" if step is None else f"{job}-{node}-s{step}"
 
 
 def with_earlier_steps(reference: str) -> Iterator[str]:
-    """Yield the reference of what is kept of a trial, and those of its earlier steps if it is that of a step."""
+    """Yield the reference of a kept file system, and those of earlier steps if it is that of a step."""
     yield reference
     if (match := _OF_STEP.match(reference)) is not None:
         yield from (f"{match[1]}{number}" for number in range(1, int(match[2])))

@@ -22,6 +22,7 @@ _PAGE = 500
 """Rows read at a time by `each`. Nothing is locked between two pages, however slow the caller is."""
 _BATCH = 5000
 """Rows that are looked up at once: a query of SQLite has at most 32,766 values."""
+_IS_WHOLE = "NOT EXISTS (SELECT 1 FROM jobs WHERE id = job AND selection)"
 _EARLIER_SELECTION = """
     selection AND finished_at IS NOT NULL
     AND id <> (SELECT id FROM jobs WHERE selection ORDER BY created_at DESC, id DESC LIMIT 1)
@@ -43,6 +44,8 @@ class Wanted:
     statuses: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    limits: tuple[tuple[str, str, float], ...] = ()
+    """Of runs: one of `NUMBERS`, one of `SIGNS`, and what it is compared with; what is unknown fits none."""
     jobs: tuple[str, ...] = ()
     """Ids."""
     since: datetime.datetime | None = None
@@ -50,9 +53,22 @@ class Wanted:
     selections: bool = True
     """Of jobs: False leaves out those that ran a selection of scenarios, except running ones and the newest."""
     found: tuple[Found, ...] | None = dataclasses.field(default=None, compare=False)
-    """Where the words are, if that was looked up already."""
+    """Places of the words, if they were looked up already."""
 
 
+NUMBERS: Mapping[str, str] = {
+    "score": "mean_score",
+    "cost": "cost_usd",
+    "time": "seconds",
+    "tokens": "input_tokens + output_tokens",
+    "calls": "calls",
+    "trials": "trials",
+    "passed": "passed",
+    "failed": "failed",
+    "errors": "error",
+}
+"""Names by which runs are compared with a number -> SQL."""
+SIGNS = ("<=", ">=", "<", ">", "=")
 EVERYTHING = Wanted()
 
 
@@ -191,22 +207,26 @@ def sum_up(history: HistoryReader, jobs: Collection[str] = ()) -> tuple[int, int
 
 
 def latest_runs(history: HistoryReader, jobs: Collection[str] = ()) -> list[RunRow]:
-    """Return the newest run with a score of each benchmark and agent, of all jobs or some."""
+    """Return the newest run with a score of each benchmark and agent, of all jobs or some.
+
+    One of a selection of scenarios only where there is no other.
+    """
     if jobs:
         where, values = where_all(("mean_score IS NOT NULL", ()), one_of("job", jobs))
         query = (
-            f"SELECT job, position, max(started_at) FROM runs {where} "  # noqa: S608
+            f"SELECT job, position, max(({_IS_WHOLE}) || started_at) FROM runs {where} "  # noqa: S608
             f"GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT {_CHOICES}"
         )
         return _rows(history, RUNS, [row[:2] for row in history.select(query, *values)])
     newest = (
-        "SELECT job, position FROM runs WHERE benchmark = ? AND agent = ? AND mean_score IS NOT NULL "
-        "ORDER BY started_at DESC LIMIT 1"
+        "SELECT job, position FROM runs WHERE benchmark = ? AND agent = ? AND mean_score IS NOT NULL {} "
+        "ORDER BY started_at DESC, job DESC, position DESC LIMIT 1"
     )
+    whole, any_run = newest.format(f"AND {_IS_WHOLE}"), newest.format("")
     found: list[Any] = []
     for benchmark in history.distinct("benchmark", _CHOICES):
         for agent in history.distinct("agent", _CHOICES - len(found), [("benchmark", benchmark)]):
-            found += history.select(newest, benchmark, agent)
+            found += history.select(whole, benchmark, agent) or history.select(any_run, benchmark, agent)
     return _rows(history, RUNS, found)
 
 
@@ -236,7 +256,7 @@ def _values(history: HistoryReader, column: str, jobs: Collection[str], limit: i
 
 
 class Marks(NamedTuple):
-    """What a run can be filtered by, besides the fields of its row."""
+    """Filters of runs, besides the fields of a row."""
 
     model: str | None
     tags: tuple[str, ...]
@@ -262,6 +282,12 @@ def verdicts(history: HistoryReader, jobs: Collection[str]) -> dict[str, str]:
     where, values = where_all(one_of("job", jobs), ("expression = ''", ()))
     rows = history.select(f"SELECT job, verdict FROM gates {where} ORDER BY at, id", *values)  # noqa: S608
     return dict(rows)
+
+
+def selections(history: HistoryReader, jobs: Collection[str]) -> set[str]:
+    """Return those of these jobs that ran a selection of scenarios."""
+    where, values = where_all(("selection", ()), one_of("id", jobs))
+    return {job for (job,) in history.select(f"SELECT id FROM jobs {where}", *values)}  # noqa: S608
 
 
 def scenario_seen(
@@ -376,6 +402,7 @@ def _filters(history: HistoryReader, wanted: Wanted, *, counted: bool) -> list[C
         one_of("agent", wanted.agents),
         one_of("model", wanted.models),
         _tagged(history, wanted.tags, counted=counted),
+        *((f"{NUMBERS[name]} {sign} ?", [limit]) for name, sign, limit in wanted.limits),
     ]
 
 

@@ -54,17 +54,17 @@ def rootdir() -> Path:
     return configured or next((place for place in around if (place / "pyproject.toml").is_file()), here)
 
 
-def benchmark_directories() -> list[Path]:
+def benchmark_directories(root: Path | None = None) -> list[Path]:
     """Directories that `--bench` looks for benchmarks in: the rootdir, and those of the ini key `bench_paths`."""
-    root = rootdir()
+    root = root or rootdir()
     return [root, *(root / name for name in _lines(root, "bench_paths") or ("benchmarks",))]
 
 
-def named_benchmarks() -> dict[str, Named]:
+def named_benchmarks(root: Path | None = None) -> dict[str, Named]:
     """Return the benchmarks that the ini key `bench_benchmarks` names. Raises InputError: a line is wrong."""
     from ..sources.finder import read_lines
 
-    root = rootdir()
+    root = root or rootdir()
     return read_lines(_lines(root, "bench_benchmarks"), root)
 
 

@@ -20,6 +20,7 @@ from .text import clean
 
 _MESSAGE_LIMIT = 2000
 Time = TypeVar("Time")
+Tags = TypeVar("Tags")
 NOT_NEEDED = "not_needed"
 """Place of grading of a trial for which no program of a scorer ran."""
 
@@ -121,7 +122,7 @@ class RunRow(Counts, RunHead):
         return (self.input_tokens or 0) + (self.output_tokens or 0) if known else None
 
 
-class TrialView(NamedTuple, Generic[Time]):
+class TrialView(NamedTuple, Generic[Time, Tags]):
     """A trial that ended; the whole result is in the bundle. Times are UTC, cost is in US dollars.
 
     A tuple, as there may be many: they are read in two thirds of the time that dataclasses take.
@@ -165,22 +166,22 @@ class TrialView(NamedTuple, Generic[Time]):
     """Digest of what both sides of a comparison must have in common; None: unknown."""
     known: str | None
     """Mode of its known-failure entry."""
-    tags: str | None
+    tags: Tags
     """Tags of its scenario, a JSON list."""
     cluster: str | None
     """Scenarios of one cluster are not independent of each other."""
     calls: int | None
     """Calls of models that were answered."""
     metrics: str | None
-    """What its scorers measured, JSON that `metrics_of` reads: name -> [value, unit, direction of better values]."""
+    """Metrics of its scorers, JSON that `metrics_of` reads: name -> [value, unit, direction of better values]."""
     graded_in: str | None
     """A value of `GradeIn`, or `not_needed`; None: an earlier version did not say."""
     run: str
     """Id of its run."""
 
 
-class TrialRow(TrialView[str]):
-    """A trial in the history, with its times as they are there."""
+class TrialRow(TrialView[str, str | None]):
+    """A trial in the history, with times and tags as they are there."""
 
     __slots__ = ()
 
@@ -366,6 +367,16 @@ def _metrics_text(metrics: Iterable[Metric]) -> str:
         clean(one.name, 200): [one.value, one.unit and clean(one.unit, 200), one.direction] for one in metrics
     }
     return json.dumps(table)
+
+
+@functools.lru_cache(maxsize=1024)
+def tags_of(text: str | None) -> tuple[str, ...]:
+    """Return the tags of a row. The row may come from elsewhere: what is no list has none."""
+    try:
+        listed = json.loads(text or "[]")
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 @functools.lru_cache(maxsize=1024)

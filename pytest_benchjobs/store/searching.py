@@ -19,12 +19,12 @@ _LIKE = "(" + " OR ".join(rf"{column} LIKE ? ESCAPE '\'" for column in _OF_JOBS)
 _VALUES = 5000
 """Most values of a column that are looked at one by one."""
 OFTEN = 10
-"""A word is frequent if one in so many jobs or values has it. Rows that fit are then tried in the order of the page."""
+"""A word is frequent if one in this many jobs or values has it. Then rows that fit are tried in the page's order."""
 _NUMBERED = re.compile(r"(.*)\.(\d*)\Z", re.DOTALL)
 
 
 class Found(NamedTuple):
-    """Where a word was found."""
+    """Places at which a word was found."""
 
     word: str
     everywhere: bool

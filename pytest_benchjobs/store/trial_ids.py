@@ -46,6 +46,11 @@ class _Parsed(NamedTuple):
         )
 
 
+def means(text: str, row: TrialRow) -> bool:
+    """Return whether `text` may be the id of a trial, or of its scenario."""
+    return text == row.node_id or _parsed(text).fits(row)
+
+
 def trials_named(
     history: HistoryReader, text: str, job: str | None = None, *, kept: bool = False
 ) -> list[TrialRow]:

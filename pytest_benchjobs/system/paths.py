@@ -1,4 +1,4 @@
-"""What is at a path that somebody gave, which may be any text: one that cannot exist is not there."""
+"""Look at a path from a user, which may be any text: an impossible one does not exist."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_directory(path: Path | str) -> bool:
 
 
 def with_home(text: str) -> Path:
-    """Return the path of a text in which `~` is a home; that of nobody's home as it is, which is not there."""
+    """Return the path of a text in which `~` is a home; one of an unknown user stays as it is, and does not exist."""
     return Path(os.path.expanduser(text))  # noqa: PTH111  `Path.expanduser` raises for an unknown user
 
 

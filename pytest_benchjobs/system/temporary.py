@@ -28,7 +28,7 @@ def temporary_path(name: str) -> Path:
 
 
 def directory_for_sockets(prefix: str) -> Path:
-    """Make a directory that nobody else may enter, whose path is short enough for those of unix sockets."""
+    """Make a private directory, whose path is short enough for those of unix sockets."""
     if len(os.fsencode(f"{tempfile.gettempdir()}/{prefix}12345678")) <= _LONGEST:
         return Path(tempfile.mkdtemp(prefix=prefix))
     return Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))

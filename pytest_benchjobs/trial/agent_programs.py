@@ -1,4 +1,4 @@
-"""Where `bench-run` of a scorer has programs of the agent run: in the agent's sandbox, or in a second fresh one.
+"""Place in which `bench-run` of a scorer runs programs of the agent: in the agent's sandbox, or in a second fresh one.
 
 And variables of an image that a scorer in a fresh place does not have, as they lead into what the agent left.
 """

@@ -25,7 +25,7 @@ class Cancellation:
         return self._requested.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until the trial is asked to stop, or so many seconds; return whether it was asked."""
+        """Sleep until the trial is asked to stop, or for these seconds; return True if it was asked."""
         return self._requested.wait(seconds)
 
     def request(self) -> None:

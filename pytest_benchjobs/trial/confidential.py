@@ -110,7 +110,7 @@ def _held(fact: Any) -> Any:
                 for number, (name, value) in enumerate(fact.details.items(), 1)
             }
             changes = {"metrics": _held(fact.metrics), "error": _held(fact.error), "details": details}
-            changes["output"] = fact.output and HELD_BACK
+            changes |= {"output": fact.output and HELD_BACK, "definition": {}}
         case _:
             return fact
     return fact.model_copy(update=changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..gateway.client import Route, RouteReport
@@ -22,7 +23,7 @@ from .answering import KEPT, is_question
 from .cancellation import Cancellation
 from .connection import usage_notes
 from .draft import Clock, Findings, Phases
-from .ending import Ended
+from .end_agent import Ended
 from .limits import Limits
 from .prepare import Prepared, Services
 from .secrets import env_file_secrets, redact_files, secrets_of, together
@@ -78,8 +79,12 @@ class TrialContext:
     """Progress through the steps of the scenario."""
     route: Route | None = None
     """Route of the agent to its models, open while it runs, if it needs one."""
+    calls: Path | None = None
+    """File of its calls there, where its steps are made from them."""
+    calls_read: int = 0
+    """Number of them in earlier turns."""
     ahead: Ahead | None = None
-    """What makes sandboxes for grading ahead."""
+    """Maker of sandboxes for grading, ahead of their use."""
     turn: int = 1
     """Number of the agent's turn, where the scenario gives feedback or has several steps."""
     ended: Ended | None = None

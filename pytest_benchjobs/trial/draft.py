@@ -16,7 +16,7 @@ from .limits import Limits
 from .secrets import redacted
 
 _OF_SCENARIO = ("benchmark", "benchmark_version", "tags", "cluster", "category", "confidential")
-"""What a result has of its scenario by the same name."""
+"""Fields that a result copies from its scenario."""
 _FIRST, _LAST = "prepare", "done"
 _OF_NO_STEP = ("remove", _LAST)
 _OF_ORIGINAL = ("agent_version", "usage", "models", "kept")
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Phases:
-    """The phases of one try, without gaps, in seconds since the trial began. `on_phase` is told of each that begins."""
+    """The phases of one try, without gaps, in seconds since the trial began. `on_phase` gets each that begins."""
 
     def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:
         self.ended: list[Phase] = []

@@ -37,7 +37,7 @@ Ticket = TypeVar("Ticket")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deferred:
-    """No result yet: the trial waits for so many seconds, without a token, and is then run."""
+    """No result yet: the trial waits for these seconds, without a token, and is then run."""
 
     seconds: float
 

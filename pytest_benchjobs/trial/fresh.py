@@ -36,7 +36,7 @@ _TRIES = 3
 _TIMEOUT = 300.0
 _OURS = ("/bench", "/logs")
 _FLEETING = ("/run", "/tmp", "/var/cache", "/var/log", "/var/tmp")  # noqa: S108
-"""What differs there is seldom what a task is about."""
+"""Directories whose changes are seldom the subject of a task."""
 _GIT_OUTPUT = 64 * 1024 * 1024
 _GIT = "git -c safe.directory='*'"
 _GIT_KNOWS = (0, 1)
@@ -73,7 +73,7 @@ class Trees:
     """In the agent's sandbox."""
     roots: tuple[str, ...]
     named: tuple[str, ...]
-    """What the scenario names, which nothing may be missing of."""
+    """Paths that the scenario names; all of them must be carried."""
     apart: Apart | None = None
     """Tells what below the roots is not carried."""
     repository: str | None = None

@@ -50,7 +50,7 @@ from ..store.totals import added
 from .agent_programs import bench_run_for, bench_run_in, ids_of, search_path
 from .connection import key_of, trial_name
 from .context import TrialContext
-from .ending import end_agent
+from .end_agent import end_agent
 from .fresh import Carried
 from .outcome import infrastructure_error
 from .sandboxes import FRESH, Setup, untouched_sandbox
@@ -63,7 +63,7 @@ _ANY_FILE = "/tmp/.bench"  # noqa: S108  in a container of nobody else
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """Where scorers grade: the agent's own sandbox, or one in which no agent was, or a fresh one for each scorer.
+    """Place where scorers grade: the agent's own sandbox, or one in which no agent was, or a fresh one for each scorer.
 
     A scorer that runs no programs has no need of a fresh one. In those that do, programs of the agent may be left.
     """
@@ -71,7 +71,7 @@ class Place:
     context: TrialContext
     sandbox: Sandbox
     carried: Carried | None = None
-    """What is carried into fresh sandboxes; no process is left in the agent's own then. None: `sandbox` it is."""
+    """Files carried into fresh sandboxes; no process is left in the agent's own then. None: `sandbox` it is."""
 
     @contextlib.contextmanager
     def for_scorer(self, spec: ScorerSpec) -> Iterator[tuple[Sandbox, BenchRun | None]]:
@@ -239,7 +239,7 @@ def _attribute(
     contradicted = error.class_ == ScoreContradicted.code
     if again.error is not None and (not contradicted or again.error.class_ == ScoreContradicted.code):
         how = "" if again.error.class_ == error.class_ else f" ({again.error.class_})"
-        copes = ": a scorer has to cope with an agent that left nothing"
+        copes = ", so the scorer is at fault: it has to cope with an agent that left nothing"
         advice = copes if error.class_ in BROKEN_SCORER else ""
         message = f"{error.message}; it breaks in an untouched container, too{how}{advice}"
         return broken.model_copy(update={"error": error.model_copy(update={"message": message})})

@@ -22,7 +22,7 @@ _LEAST = 24
 """Bytes of a file, or of the lines of a solution, that are not alike by chance."""
 _LEAST_LINE = 8
 _CODE = (".sh", ".py", ".patch", ".diff")
-"""Files of a solution that nobody but the solution has; its data may be in the task, too."""
+"""Files of a solution that the task lacks; its data may be in the task, too."""
 _LARGEST = 1 << 20
 _FOUND = 20
 _TIMEOUT = 120.0

@@ -1,4 +1,4 @@
-"""Timeouts and pass threshold of a trial, from scenario, job and multiplier."""
+"""Timeouts and pass threshold of a trial, from scenario, job and multiplier; enforced by `sandbox.command_timeout`."""
 
 from __future__ import annotations
 

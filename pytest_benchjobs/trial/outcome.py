@@ -17,7 +17,7 @@ from ..scoring.grade import failure
 from ..store.log import log_end
 from ..store.text import clean
 from .context import TrialContext
-from .ending import some
+from .end_agent import some
 from .limits import Limits
 
 Verdict = tuple[FailureClass, str]

@@ -39,7 +39,7 @@ from .steps import run_steps
 _RETRY_PAUSE = 2.0
 _BEFORE_THE_AGENT = ("prepare", "image", "start")
 _STARTS_OVER = 2
-"""How often a trial starts over that an engine has lost before anything was paid for, whatever `retry_errors` is."""
+"""Number of times that a trial starts over which an engine lost before it cost anything, whatever `retry_errors` is."""
 
 
 class _Try(NamedTuple):

@@ -318,7 +318,7 @@ class Ahead:
 
 
 def make(context: TrialContext, enter: Callable[[str], None], own: Cancellation | None = None) -> Setup:
-    """Start an untouched sandbox and set it up. `enter` is told of each phase, and may raise; `own` interrupts, too."""
+    """Start an untouched sandbox and set it up. `enter` gets each phase, and may raise; `own` interrupts, too."""
     fresh, scenario = context.scenario.fresh_container or FreshContainer(), context.scenario
     if context.is_question:
         return Setup(context, MemorySandbox(), scenario, enter)

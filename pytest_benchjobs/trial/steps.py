@@ -5,7 +5,7 @@
     2. start      sandboxes.py   create, fill and start a sandbox, with its limits and a deadline of its own
     3. work       sandboxes.py   run the scenario's set-up steps, wait for its health check
                   work.py        run the agent until it ends, times out or exceeds a limit
-    4. end        ending.py      kill the processes of the agent; read usage, keep the file system
+    4. end        end_agent.py   kill the processes of the agent; read usage, keep the file system
     5. grade      artifacts.py   fetch artifacts, before scorers can change them
                   grading.py     put scorers in, never earlier, and run them in order
                   fresh.py       what the agent left is carried into fresh sandboxes, unless the scenario says otherwise
@@ -43,7 +43,7 @@ from ..system.cutting import beginning_of
 from .answering import keep_answer
 from .artifacts import keep_artifacts
 from .context import TrialContext
-from .ending import end_agent, some
+from .end_agent import end_agent, some
 from .fresh import Carried, check_place, collect, differing, service_of
 from .grading import Place, grade, grade_untouched
 from .outcome import decide

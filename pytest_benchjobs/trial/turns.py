@@ -191,7 +191,7 @@ def _next_statement(context: TrialContext) -> str | None:
 
 
 def statement_of(feedback: Feedback, problem: str, output: str) -> str:
-    """Return the problem statement of another turn, from the first one and what is told of the scorer."""
+    """Return the problem statement of another turn, from the first one and the report on the scorer."""
     for pattern, text in feedback.replace:
         output = substitute(pattern, text, output)
     shown = end_of(output.strip("\n"), feedback.characters) or _NOTHING
@@ -200,7 +200,7 @@ def statement_of(feedback: Feedback, problem: str, output: str) -> str:
 
 
 def _output(context: TrialContext, feedback: Feedback, spec: ScorerSpec) -> str:
-    """Return what is told of the scorer."""
+    """Return the report on the scorer."""
     directory = context.layout.scorer(spec.name)
     if not feedback.shows_output:
         score = next(one.score for one in context.findings.scorers if one.name == spec.name)

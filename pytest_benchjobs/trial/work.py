@@ -8,8 +8,11 @@ import hashlib
 import json
 import math
 import posixpath
+import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..agents.protocol import (
@@ -89,8 +92,13 @@ def connection_to_models(
     own = command.models or ((trial.agent.model,) if has_model else ())
     callable_models = (*own, *models.allowed_models) if own else ()
     tools = trial.scenario.tools_of_providers
-    terms = Terms(models.limits, callable_models, tools, context.secrets, context.counted)
-    with open_route(models.address, trial_name(trial), upstreams, terms) as route:
+    if command.read is None:  # its steps are those calls
+        context.calls = Path(models.address).with_name(f"calls-{secrets.token_hex(8)}")
+    terms = Terms(models.limits, callable_models, tools, context.secrets, context.counted, context.calls)
+    with contextlib.ExitStack() as closing:
+        if context.calls is not None:
+            closing.callback(context.calls.unlink, missing_ok=True)
+        route = closing.enter_context(open_route(models.address, trial_name(trial), upstreams, terms))
         context.route = route
         try:
             yield
@@ -175,7 +183,7 @@ def _keep_reply(context: TrialContext, log: CappedLog) -> None:
 
 
 def hold_sandbox(context: TrialContext, sandbox: Sandbox, prepared: Prepared, outcome: Outcome) -> None:
-    """Let whoever drives the trial look at its sandbox once it is scored. Nothing there counts any more."""
+    """Let the driver of the trial look at its sandbox once it is scored. Changes there have no effect."""
     command, findings = prepared.command, context.findings
     if command is None or command.hold is None:
         return
@@ -301,6 +309,7 @@ class _Work:
         limit = self.sandbox.limit_hit()
         reading = self._read()
         pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
+        self._write_steps()
         never_called = report is not None and pid is None and context.turn == 1
         if never_called and result.exit_status == DOOR_FAILED:
             raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
@@ -334,6 +343,32 @@ class _Work:
             # The log is redacted. But a secret in several pieces may be joined here.
             redact_file(trajectory, context.redactor)
         return reading
+
+    def _write_steps(self) -> None:
+        """Write the steps of an agent that tells none itself, from its calls of models so far."""
+        context = self.context
+        if context.calls is None or not context.calls.exists():
+            return
+        from ..agents.reading.calls import write_steps
+
+        spec, written = context.trial.agent, context.calls.with_suffix(".steps")
+        try:
+            context.calls_read = write_steps(
+                context.calls,
+                written,
+                after=context.calls_read,
+                agent=spec.name,
+                version=spec.version,
+                model=spec.model,
+            )
+            redact_file(written, context.redactor)
+        except Exception as error:  # an agent may send what confuses the reader, and no score depends on it
+            context.note("the agent's calls of models cannot be read, so that it has no steps", error)
+        else:
+            with writing(context.layout.trajectory):
+                shutil.copyfile(written, context.layout.trajectory)
+        finally:
+            written.unlink(missing_ok=True)
 
 
 class _HostShell:

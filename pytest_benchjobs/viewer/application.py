@@ -118,7 +118,7 @@ def _refusal(error: Refused | BenchError) -> Response:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    return refused(404, "there is no such page")
+    return refused(404, "there is nothing at this address")
 
 
 async def _broken(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -229,8 +229,8 @@ class Details:
         if document.files_left_out:
             content.cut_files[_MANY] = document.files_left_out
         for file in document.files:
-            if file.path in content.log:
-                continue
+            if file.path in content.log or not file.path.startswith("artifacts/"):
+                continue  # no part of a report, so nothing is lacking
             why = _MANY if len(content.files) >= _FILES else _why_not(file)
             one = _file(found.places, file) if why is None else None
             if one is not None:
@@ -241,9 +241,7 @@ class Details:
 
 
 def _why_not(file: ViewerFile) -> str | None:
-    """Return why a report has not a file like this; None: it has."""
-    if not file.path.startswith("artifacts/"):
-        return "not an artifact"
+    """Return why a report has not an artifact like this; None: it has."""
     if file.kind == "binary":
         return "binary"
     if file.kind == "image":

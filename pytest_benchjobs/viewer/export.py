@@ -6,11 +6,11 @@ import dataclasses
 import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..model.errors import InputError
-from ..report.export import csv_lines, json_lines, rows
+from ..report.export import csv_lines, json_lines, parquet_parts, rows
 from ..report.training import LeftOut, training_rows
-from ..settings.values import export_kind
 from ..store.copying import staged
 from ..store.files import write_atomically, writing
 from ..store.reader import HistoryReader
@@ -24,14 +24,8 @@ MARKER = "data/main.json"
 """File by which a directory is known as a report, which a later one may replace."""
 
 
-KINDS = ("csv", "jsonl", "rl", "viewer", "html")
+KINDS = ("csv", "jsonl", "parquet", "rl", "viewer", "html")
 """Formats of one file: tables of trials, trials for training, the document of `/api/viewer-data`, and the report."""
-
-
-def kind_of(path: Path) -> str:
-    """Return the format, one of `KINDS`, that the name of a file suggests; `csv` by default."""
-    kind = export_kind(path.name)
-    return kind if kind in KINDS else "csv"
 
 
 @dataclasses.dataclass
@@ -53,7 +47,8 @@ class Export:
 
     def parts(self) -> Iterator[bytes]:
         """Yield its bytes, a part after the other."""
-        for part in self._report() if self.kind == "html" else self._lines():
+        made = {"html": self._report, "parquet": self._parquet}.get(self.kind, self._lines)
+        for part in made():
             self.size += len(part)
             yield part
 
@@ -69,6 +64,13 @@ class Export:
         yield from one_page(static_files(), _named(report))
         self.lacks = report.cut
 
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for job in self.jobs:
+            yield from rows(self.results.directory, self.history, job)
+
+    def _parquet(self) -> Iterator[bytes]:
+        return parquet_parts(self._rows())
+
     def _lines(self) -> Iterator[bytes]:
         where, history, left_out = self.results.directory, self.history, LeftOut()
         if self.kind == "viewer":
@@ -78,8 +80,7 @@ class Export:
                 row for job in self.jobs for row in training_rows(where, history, job, left_out)
             )
         else:
-            exported = (row for job in self.jobs for row in rows(where, history, job))
-            lines = csv_lines(exported) if self.kind == "csv" else json_lines(exported)
+            lines = csv_lines(self._rows()) if self.kind == "csv" else json_lines(self._rows())
         yield from (line.encode("utf-8", "replace") for line in lines)
         self.lacks = tuple(left_out.lines())
 

@@ -7,13 +7,14 @@ rebinding), and no answer may be read from another origin. Nothing changes whate
 from __future__ import annotations
 
 import hmac
+import html
 import ipaddress
 from collections.abc import Collection, Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .query import VALUES
@@ -111,9 +112,40 @@ class Guard:
         return bool(self._token) and hmac.compare_digest(given.encode(), str(self._token).encode())
 
 
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Not shown · benchjobs</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="{root}/static/viewer.css"></head>
+<body><header class="top"><p class="brand">benchjobs</p></header>
+<main><h1>This page cannot be shown</h1><p class="error">{message}</p><p><a href="{root}/">To the jobs</a></p></main>
+</body></html>
+"""
+
+
+class _Refusal(Response):
+    """Why a request is refused: JSON below `/api`, a page with a way back anywhere else."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None) -> None:
+        super().__init__(status_code=status)
+        self._message = message
+        self._more = headers or {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        root = scope.get("root_path", "")
+        answer: Response
+        if scope["path"].startswith(f"{root}/api/"):
+            error = {"status": self.status_code, "message": self._message}
+            answer = JSONResponse({"error": error}, self.status_code, self._more)
+        else:
+            page = _PAGE.format(root=html.escape(root), message=html.escape(self._message))
+            answer = HTMLResponse(page, self.status_code, {"Content-Security-Policy": POLICY, **self._more})
+        await answer(scope, receive, send)
+
+
 def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     """Return an answer that refuses a request."""
-    return JSONResponse({"error": {"status": status, "message": message}}, status, headers=headers)
+    return _Refusal(status, message, headers)
 
 
 def health() -> Response:

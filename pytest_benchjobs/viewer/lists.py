@@ -28,6 +28,7 @@ from ..store.reader import ENDED, HistoryReader
 from ..store.rows import JobRow, RunRow
 from ..store.searching import look_up
 from ..store.text import clean
+from . import over_time
 from .query import FILTERS, PAGING, Query, as_cursor
 from .results import Results, job_of
 
@@ -108,7 +109,7 @@ def overview_document(
     total, runs, trials, benchmarks = results.known(history, listing.sum_up, jobs)
     filtered, succeeded, failed = results.known(history, listing.count_runs, wanted)
     newest = results.known(history, listing.newest_run, wanted)
-    latest = list(latest_scores(results, results.known(history, listing.latest_runs, jobs)))
+    latest = list(_latest_scores(results, history, jobs))
     return ViewerOverview(
         jobs=total,
         runs=runs,
@@ -185,16 +186,17 @@ def job_items(results: Results, history: HistoryReader, rows: list[JobRow]) -> I
         )
 
 
-def latest_scores(results: Results, rows: Iterable[RunRow]) -> Iterable[LatestScore]:
-    """Yield the scores of these runs."""
+def _latest_scores(results: Results, history: HistoryReader, jobs: tuple[str, ...]) -> Iterable[LatestScore]:
     dead: dict[str, bool] = {}
-    for row in rows:
+    charts = results.known(history, over_time.recent, jobs)
+    for row in results.known(history, listing.latest_runs, jobs):
         high, delta = results.to_high(row.benchmark, row.mean_score)
         yield mirror(
             LatestScore,
             row,
             high_score=high,
             delta=delta,
+            recent=charts.get(row.id, ()),
             dead=_is_dead(results, row.job, row.status, dead),
         )
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from ..analysis.sides import Cell, side
-from ..analysis.statistics import clopper_pearson, mean_interval
+from ..analysis.statistics import Interval, clopper_pearson, mean_interval
 from ..analysis.trials import grouped
 from ..model.result import Outcome
 from ..report.documents import mirror
-from ..report.documents.viewer import AgentHistory, ScenarioResult, TrendPoint, ViewerScenario, ViewerTrend
-from ..store.listing import RUNS, Wanted, page, scenario_results, scenario_seen
+from ..report.documents.viewer import (
+    AgentHistory,
+    RecentScore,
+    ScenarioResult,
+    TrendPoint,
+    ViewerScenario,
+    ViewerTrend,
+)
+from ..store.listing import RUNS, Wanted, latest_runs, page, scenario_results, scenario_seen, selections
 from ..store.reader import ENDED, HistoryReader
 from ..store.rows import RunRow, ScenarioRow
 from .query import Query, Refused, as_cursor
@@ -27,6 +34,10 @@ _LOOKED_AT = 20_000
 """Newest results of a scenario that its figures are made of."""
 _RUNS = 2000
 """Newest runs that a trend is made of."""
+_LINES, _RECENT = 60, 10
+"""Latest scores with a chart, and runs in it."""
+_TRIALS = 5000
+"""Trials that are looked at for the intervals of all charts."""
 
 
 def scenario(results: Results, query: Query) -> ViewerScenario:
@@ -103,14 +114,38 @@ def trend_document(
     return ViewerTrend(by=by, points=tuple(sorted(points, key=lambda point: (point.at, point.key))))
 
 
+def recent(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, tuple[RecentScore, ...]]:
+    """Return newest run of a benchmark and agent -> their last runs, the oldest first; of all jobs or some."""
+    found: dict[str, tuple[RecentScore, ...]] = {}
+    trials = 0
+    for latest in latest_runs(history, jobs)[:_LINES]:
+        wanted = Wanted(benchmarks=(latest.benchmark,), agents=(latest.agent,), jobs=tuple(jobs))
+        runs = [run for run in page(history, RUNS, wanted, limit=_RECENT).rows if run.mean_score is not None]
+        selected = selections(history, [run.job for run in runs])
+        points = []
+        for run in runs:
+            trials += run.ended
+            interval = _pooled(history, run.id, [run])[1] if trials <= _TRIALS else None
+            low, high = (None, None) if interval is None else (interval.low, interval.high)
+            points.append(mirror(RecentScore, run, low=low, high=high, selection=run.job in selected))
+        found[latest.id] = tuple(reversed(points))
+    return found
+
+
+def _pooled(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> tuple[list[Cell], Interval | None]:
+    """Return the scenarios of runs of one benchmark and agent, and the interval of their mean score."""
+    pooled = side(key, [(run.job, history.paired_rows(run.job, run=run.id)) for run in runs])
+    cells = list(pooled.cells.values())
+    scored = [cell for cell in cells if cell.scores]
+    clusters = [cell.cluster or cell.scenario for cell in scored]
+    return cells, mean_interval([cell.mean or 0.0 for cell in scored], clusters=clusters)
+
+
 def _point(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> TrendPoint:
     """Pool runs of one benchmark and agent, the newest first."""
-    pooled = side(key, [(run.job, history.paired_rows(run.job, run=run.id)) for run in runs])
-    cells: Iterable[Cell] = pooled.cells.values()
+    cells, interval = _pooled(history, key, runs)
     scored = [cell for cell in cells if cell.scores]
     means = [cell.mean or 0.0 for cell in scored]
-    clusters = [cell.cluster or cell.scenario for cell in scored]
-    interval = mean_interval(means, clusters=clusters)
     passed = sum(cell.passed for cell in scored)
     attempts = sum(len(cell.scores) for cell in scored)
     newest = runs[0]
@@ -127,8 +162,8 @@ def _point(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> TrendPoi
         high=None if interval is None else interval.high,
         passed=passed,
         failed=attempts - passed,
-        errors=sum(cell.errors for cell in pooled.cells.values()),
-        known=sum(cell.known is not None for cell in pooled.cells.values()),
+        errors=sum(cell.errors for cell in cells),
+        known=sum(cell.known is not None for cell in cells),
     )
 
 

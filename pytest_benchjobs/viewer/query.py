@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from ..sources.complaints import did_you_mean
-from ..store.listing import Place, Wanted
+from ..store.listing import NUMBERS, SIGNS, Place, Wanted
 from ..store.text import one_line
 
 VALUES = 100
@@ -26,7 +28,7 @@ _FILTERS = {
     "tag": "tags",
 }
 """Name of a parameter -> field of `Wanted`."""
-FILTERS = ("q", *_FILTERS)
+FILTERS = ("q", *_FILTERS, "where")
 PAGING = ("sort", "order", "after", "limit")
 
 
@@ -110,7 +112,8 @@ class Query:
             raise Refused(400, f"q has more than {_WORDS} words")
         jobs = () if job is None else (job,)
         filters: dict[str, Any] = {field: self.texts(name) for name, field in _FILTERS.items()}
-        return Wanted(words=words, jobs=jobs, **filters)
+        limits = tuple(map(_limit, self.texts("where")))
+        return Wanted(words=words, jobs=jobs, limits=limits, **filters)
 
     def place(self) -> Place | None:
         """Return the sort key of `after`."""
@@ -124,6 +127,21 @@ class Query:
         if not isinstance(found, list) or not all(map(_sound, found)):
             raise Refused(400, "after is not what `next` of a page was")
         return found
+
+
+_LIMIT = re.compile(rf"({'|'.join(NUMBERS)})({'|'.join(SIGNS)})(-?[0-9.]{{1,20}})")
+
+
+def _limit(text: str) -> tuple[str, str, float]:
+    """Parse a comparison of a run with a number."""
+    found = _LIMIT.fullmatch(text)
+    with contextlib.suppress(ValueError):
+        if found is not None:
+            return found[1], found[2], float(found[3])
+    raise Refused(
+        400,
+        f"where {_quoted(text)} is not NAME, a sign and a number, as in score<0.5; names are {_list(NUMBERS)}",
+    )
 
 
 def as_cursor(place: Place | None) -> str | None:

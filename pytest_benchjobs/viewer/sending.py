@@ -18,8 +18,6 @@ from starlette.types import Receive, Scope, Send
 from .content import FILE, open_file
 from .guard import POLICY
 from .inline import page_parts
-from .plain import KNOWN, plain_page
-from .plain_parts import shell, text_of
 from .query import Query, Refused
 from .results import Results
 from .static import INDEX, static_files
@@ -39,16 +37,9 @@ _SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data
 _PICTURE = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
-def page_answer(results: Results, request: Request) -> Response:
-    """Answer with the page: with the script that shows everything, or plain."""
-    index = static_files().get(INDEX)
-    if index is not None and request.query_params.get("plain") != "1":
-        return packed(request, index, "text/html", {"Content-Security-Policy": POLICY})
-    try:
-        status, page = 200, plain_page(results, Query(request.query_params.multi_items(), KNOWN))
-    except Refused as error:
-        status, page = error.status, error_page(error.message)
-    return packed(request, page.encode(), "text/html", {"Content-Security-Policy": POLICY}, status)
+def page_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  the page is the same for all
+    """Answer with the page, whose script shows everything."""
+    return packed(request, static_files()[INDEX], "text/html", {"Content-Security-Policy": POLICY})
 
 
 def static_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  all are the package's own
@@ -109,24 +100,17 @@ class _FileResponse(StreamingResponse):
             self._file.close()
 
 
-def packed(
-    request: Request, data: bytes, media_type: str, headers: dict[str, str] | None = None, status: int = 200
-) -> Response:
+def packed(request: Request, data: bytes, media_type: str, headers: dict[str, str] | None = None) -> Response:
     """Return an answer, compressed where that is worth it and the client can read it."""
     headers = {"Vary": "Accept-Encoding", **(headers or {})}
     if len(data) > _WORTH and _takes_gzip(request):
         data = gzip.compress(data, 4 if len(data) < _LARGE else 1)  # of a large one, time counts more
         headers["Content-Encoding"] = "gzip"
-    return Response(data, status, headers, media_type)
+    return Response(data, 200, headers, media_type)
 
 
 def _takes_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
-
-
-def error_page(message: str) -> str:
-    """Return a page that says why there is no other."""
-    return shell("Not found", f"<p>{text_of(message)}</p>")
 
 
 def _as_shown(path: str, view: bool) -> dict[str, str]:

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.5
 _BEAT_SECONDS = 15.0
 _LOG_LINES = 100
 _TIMES = ("at", "elapsed", "eta")
-"""Fields that differ each time, which make no change alone."""
+"""Fields that differ each time, which make no change unless they become known."""
 _open = threading.BoundedSemaphore(MOST)
 _stopping = threading.Event()
 
@@ -104,5 +104,5 @@ def _look(following: Following) -> tuple[str, str, bool]:
         quotas=following.quotas(),
     )
     found = plain(document.model_dump(mode="json", by_alias=True))
-    compared = json.dumps({name: value for name, value in found.items() if name not in _TIMES})
+    compared = json.dumps({name: value is None if name in _TIMES else value for name, value in found.items()})
     return json.dumps(found), compared, following.over

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -159,8 +160,16 @@ def _jobs_of(history: HistoryReader, named: str) -> Sequence[str]:
 def _zipped(
     a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    for place in range(max(len(a), len(b))):
-        yield a[place] if place < len(a) else None, b[place] if place < len(b) else None
+    """Yield pairs of steps. A system prompt that one of them lacks moves no step of the agents."""
+    more = _before(a) - _before(b)
+    skip_a: list[dict[str, Any] | None] = [None] * -more
+    skip_b: list[dict[str, Any] | None] = [None] * more
+    return itertools.zip_longest([*skip_a, *a], [*skip_b, *b])
+
+
+def _before(steps: Sequence[dict[str, Any]]) -> int:
+    """Return the number of steps before the first one of the agent."""
+    return next((place for place, step in enumerate(steps) if step["source"] == "agent"), len(steps))
 
 
 def _kind(a: dict[str, Any] | None, b: dict[str, Any] | None) -> Kind:

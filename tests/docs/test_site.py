@@ -10,8 +10,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
+
+from tests.viewer.conftest import browser
 
 from .documents import PAGES, ROOT
+
+__all__ = ["browser"]
+
+_CUT_TABLES = """() => [...document.querySelectorAll('.rst-content table')]
+    .filter(table => table.scrollWidth > table.closest('.wy-table-responsive, .section').clientWidth + 1)
+    .map(table => table.rows[0].innerText)"""
 
 
 class Links(HTMLParser):
@@ -61,6 +70,27 @@ def test_every_page_can_be_searched(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
     found = {document["location"].partition("#")[0] for document in index["docs"]}
     assert {address(page) for page in PAGES} - found == set()
+
+
+def test_the_search_names_the_page_of_a_section_and_finds_a_file_by_its_name_alone(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    entries = {entry["location"]: entry for entry in index["docs"]}
+    where = entries["docs/python.html#where-pytest-finds-them"]
+    assert where["title"] == "Benchmarks in Python: Where pytest finds them"
+    assert "conftest" in where["text"].split()
+    assert entries["docs/python.html"]["title"] == "Benchmarks in Python"
+
+
+def test_no_column_of_a_table_is_out_of_sight(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    cut = []
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            cut += [(path.name, width, header) for header in page.evaluate(_CUT_TABLES)]
+    page.close()
+    assert cut == []
 
 
 def test_links_between_pages_and_files_hold(site: Path) -> None:

@@ -368,7 +368,7 @@ def test_a_name_of_the_ini_file_is_known_at_every_door(bench: Bench) -> None:
         "with benchjobs.start('mine@3', 'solved', agent='x', sandbox=FakeProvider) as trial: print(trial.scenario)\n",
     )
     for name in ("mine", "mine@3"):
-        bench.run("--collect-only", "-q", "--bench", name).stdout.fnmatch_lines(["mine::solved[[]oracle]"])
+        bench.run("--collect-only", "-q", "--bench", name).stdout.fnmatch_lines(["sub/*::solved[[]oracle]"])
     bench.run("--collect-only", "-q", "test_mark.py").stdout.fnmatch_lines(["*test_it[[]*solved*"])
     assert bench.process(sys.executable, "script.py").stdout == "solved\n"
     for words, text in {

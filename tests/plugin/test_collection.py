@@ -48,17 +48,47 @@ def test_a_tag_cannot_switch_anything_on(bench: Bench) -> None:
 def test_a_name_finds_a_benchmark_and_nothing_else_is_collected(bench: Bench) -> None:
     bench.write("test_ordinary.py", "def test_ordinary(): pass")
     bench.write("benchmarks/toy.bench.yaml", TOY)
-    expected = [f"toy::{name}[oracle]" for name in ("solved", "partial", "unscored")]
-    assert ids(bench.run("--bench", "toy", "--collect-only", "-q")) == expected
-    assert ids(bench.run("--bench", "toy", "-k", "solved", "--collect-only", "-q")) == expected[:1]
-    both = ids(bench.run("test_ordinary.py", "--bench", "toy", "--collect-only", "-q"))
-    assert both == ["test_ordinary.py::test_ordinary", *expected]
-    assert ids(bench.run("--collect-only", "-q", "--bench")) == [
-        f"benchmarks/toy.bench.yaml::{name}[oracle]" for name in ("solved", "partial", "unscored")
-    ]
-    assert ids(bench.run("--collect-only", "-q", "--bench=benchmarks/toy.bench.yaml", "-k", "solved")) == [
-        "benchmarks/toy.bench.yaml::solved[oracle]"
-    ]
+    ordinary = ["test_ordinary.py::test_ordinary"]
+    every = [f"benchmarks/toy.bench.yaml::{name}[oracle]" for name in ("solved", "partial", "unscored")]
+    for arguments, expected in (
+        ("--bench toy", every),
+        ("--bench toy -k solved", every[:1]),
+        ("--bench toy -k toy", every),
+        ("test_ordinary.py --bench toy", ordinary + every),
+        ("benchmarks", every),
+        ("--bench", every),
+        ("--bench benchmarks/toy.bench.yaml -k solved", every[:1]),
+        ("--bench toy --deselect toy::solved[oracle]", every[1:]),
+        ("benchmarks --deselect toy::solved[", every[1:]),
+        ("toy::solved[oracle]", every[:1]),
+        ("toy::solved[oracle] benchmarks", every),
+    ):
+        assert ids(bench.run("--collect-only", "-q", *arguments.split())) == expected, arguments
+
+
+def test_what_no_path_finds_has_the_name_of_its_benchmark(bench: Bench) -> None:
+    bench.manifest({"one": "echo 1"}, "../outside/far.bench.yaml")
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_paths = ../outside\n")
+    bench.conftest(
+        """
+        from pytest_benchjobs import Benchmark, ScenarioRef
+        from pathlib import Path
+
+        class Rows:
+            path, benchmark, version, warnings, load = Path(__file__), "rows", "1", (), print
+
+            def refs(self, wanted=None):
+                return [ScenarioRef("r")]
+
+        def pytest_benchjobs_benchmarks(config):
+            scenario = {"id": "w", "image": "none", "workdir": "/app", "problem_statement": "Write."}
+            scenario |= {"reference": "true", "scorers": [{"type": "command", "command": "true"}]}
+            return {"rows": Rows(), "made": Benchmark("made", version="1", scenarios=[scenario])}
+        """
+    )
+    every = ["far::one[oracle]", "made::w[oracle]", "rows::r[oracle]"]
+    for name, expected in (("far", every[:1]), ("made", every[1:2]), ("rows", every[2:]), ("", every)):
+        assert sorted(ids(bench.run("--collect-only", "-q", "--bench", *name.split()))) == expected
 
 
 def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
@@ -72,11 +102,20 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
     bench.write(
         "pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    listed@2.1 = toy.bench.yaml\n"
     )
-    for name in ("hooked", "listed", "listed@2.1"):
-        plain = name.partition("@")[0]
-        found = ids(bench.run(f"--bench={name}", "--collect-only", "-q", "--bench-scenario", "solved"))
-        assert found == [f"{plain}::solved[oracle]"]
+    for named in ("--bench=hooked", "--bench=listed", "--bench=listed@2.1", "listed::solved[oracle]"):
+        found = ids(bench.run(named, "--collect-only", "-q", "--bench-scenario", "solved"))
+        assert found == ["toy.bench.yaml::solved[oracle]"]
     assert bench.refused("--bench=listed@3") == "--bench: listed is known in version 2.1, not '3'"
+    # A directory of tasks has a name of its own, too.
+    bench.task("tasks/one")
+    bench.write(
+        "pytest.ini",
+        "[pytest]\nbench_sandbox = fake\nbench_paths = tasks\nbench_benchmarks = named = tasks\n",
+    )
+    for named in ("--bench=named", "named::one[oracle]", "tasks"):
+        assert ids(bench.run(named, "--collect-only", "-q")) == ["tasks/one::one[oracle]"]
+    every = ids(bench.run("--bench", "--collect-only", "-q", "--bench-scenario", "one"))
+    assert every == ["tasks/one::one[oracle]"]
 
 
 def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Bench) -> None:
@@ -93,7 +132,7 @@ def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Ben
             bench.manifest({"one": "echo 1"}, "mixed.bench.yaml")
     said = rf"--bench: there is no benchmark 'tiny'; available: mixed; not read.*: {broken}"
     assert re.match(said, bench.refused("--bench=tiny"))
-    assert ids(bench.run("--bench=mixed", "--collect-only", "-q")) == ["mixed::one[oracle]"]
+    assert ids(bench.run("--bench=mixed", "--collect-only", "-q")) == ["mixed.bench.yaml::one[oracle]"]
 
 
 def test_a_warning_made_an_error_is_one_clear_collection_error(bench: Bench) -> None:
@@ -368,3 +407,68 @@ def test_a_hook_gives_a_source_of_its_own(bench: Bench) -> None:
         ("rows", "3", "two"),
         ("rows", "3", "three"),
     }
+
+
+HIDDEN = """benchmark: h
+version: "1"
+defaults: {image: debian}
+scenarios:
+  - id: calc
+    problem_statement: Write add to calc.py.
+    reference: {file: solve/test_solve.sh}
+    files: {/app/given: given}
+    scorers: [{name: t, type: tests, path: PATH}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "missing", "left"),
+    [
+        ("hidden", ["."], {"b/hidden/test_h.py"}, ["b/given", "b/hidden"]),
+        ("hidden/test_h.py", ["."], {"b/hidden/test_h.py"}, ["b/given", "b/hidden/test_h.py"]),
+        ("test_calc.py", ["."], {"b/test_calc.py"}, ["b/given", "b/test_calc.py"]),
+        ("../tests", ["."], set(), ["b/given"]),  # a project's own tests, not beside the manifest
+    ],
+)
+def test_hidden_tests_are_left_to_their_scenarios(
+    bench: Bench, path: str, arguments: list[str], missing: set[str], left: list[str]
+) -> None:
+    own = {"b/hidden/test_h.py", "b/test_calc.py", "b/test_mine.py", "tests/test_own.py"}
+    for name in (*own, "b/given/test_given.py"):
+        bench.write(name, "def test_it(): pass\n")
+    bench.write("b/given/conftest.py", "raise AssertionError\n")
+    bench.write("b/solve/test_solve.sh", "")
+    bench.write("b/z.bench.yaml", HIDDEN.replace("PATH", path))
+    result = bench.run(*arguments, "--collect-only")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"not collected, as scenarios name them: {', '.join(left)}"])
+    result = bench.run(*arguments, "--collect-only", "-q")
+    assert {line.partition("::")[0] for line in ids(result)} == {*own, "b/z.bench.yaml"} - missing
+    # An argument is what was meant.
+    assert ids(bench.run("b/hidden", "--collect-only", "-q")) == ["b/hidden/test_h.py::test_it"]
+
+
+@pytest.mark.parametrize(
+    ("files", "argument", "message"),
+    [
+        ({"hello.yaml": TOY}, "hello.yaml", "its name tells; call it hello.bench.yaml"),
+        ({"hello.toml": 'benchmark = "b"\n[[scenarios]]\n'}, "hello.toml", "call it hello.bench.toml"),
+        (
+            {"tb/one/instruction.md": ""},
+            "tb/one",
+            "one has instruction.md, and no task.toml, which a task needs",
+        ),
+        ({"tb/one/instruction.md": ""}, "tb", "one has instruction.md, and no task.toml, which a task needs"),
+    ],
+)
+def test_what_looks_like_a_benchmark_and_is_none_is_said(
+    bench: Bench, files: dict[str, str], argument: str, message: str
+) -> None:
+    for name, content in files.items():
+        bench.write(name, content)
+    for arguments in ([argument], ["--bench", argument]):
+        result = bench.run(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert message in result.stderr.str()
+    bench.write("other.yaml", "benchmark: mine\n")
+    assert "not a benchmark" not in bench.run("other.yaml").stderr.str()

@@ -78,7 +78,7 @@ def test_reports_of_pytest_and_ours_quote_the_same(bench: Bench) -> None:
 
 
 def test_reports_of_pytest_quote_so_many_failures_that_memory_is_bounded(bench: Bench) -> None:
-    bench.conftest("import pytest_benchjobs.plugin.reports as reports\nreports._EXPLAINED = 2")
+    bench.conftest("import pytest_benchjobs.plugin.status_words as reports\nreports._EXPLAINED = 2")
     _manifest(bench, {f"s{number}": "echo 1 > wrong.txt; echo tried hard" for number in range(3)})
     bench.run("--bench-concurrency", "1", "--junit-xml=junit.xml")
     cases = (bench.path / "junit.xml").read_text().split("<testcase")[1:]

@@ -75,6 +75,35 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
     return sorted(one["scenario"] for one in listed)
 
 
+def test_a_red_gate_fits_a_screen_and_its_verdict_is_before_the_details(bench: Bench) -> None:
+    letters(bench, 5)
+    attempts = "--bench-attempts=5"
+    passed = bench.run("letters.bench.yaml", agent(), attempts, "--bench-job-name=before")
+    (title,) = [place for place, line in enumerate(passed.outlines) if "= benchmark =" in line]
+    assert passed.outlines[title + 1].startswith("agent ")
+    command = "--bench-agent=command:echo tried; echo hard"
+    done = bench.run("letters.bench.yaml", command, attempts, "--bench-baseline=job:before")
+    assert done.ret == 10
+    shown = done.outlines[next(place for place, line in enumerate(done.outlines) if "[100%]" in line) + 1 :]
+    assert len(shown) <= 40
+    done.stdout.fnmatch_lines(
+        [
+            "*= gate =*",
+            "regressed: mean 1.00 -> 0.00*",
+            "broke: 5",
+            "exit status 10",
+            "*= benchmark =*",
+            "25 unsolved:",
+            "  letters.bench.yaml::s00[[]*] (5 of 5 attempts): score 0.0 < 1.0 (below_threshold)",
+            "    last lines of scorer right (scorers/right/output.log): grep: *",
+            "Everything about a trial: benchjobs show *",
+        ],
+    )
+    assert "tried" not in done.stdout.str().partition("= gate =")[2].replace("echo_tried", "")
+    again = bench.run("letters.bench.yaml", command, attempts, "--bench-baseline=job:before", "--tb=short")
+    assert again.stdout.str().count("  tried\n  hard\n") == 5
+
+
 def test_six_scenarios_worse_are_a_regression_and_are_named(bench: Bench) -> None:
     before(bench)
     done = gated(bench, *range(6), *WEAK, status=10)
@@ -242,7 +271,7 @@ def test_a_gate_that_breaks_loses_no_result_and_is_invalid(bench: Bench) -> None
     bench.conftest(breaking.format(module="job.end", name="totals"))
     done = bench.run("letters.bench.yaml", "--bench-min-score=0.5")
     assert done.ret == 12, done.stdout.str()
-    done.stdout.fnmatch_lines(["results: something*", "invalid: the job was not judged: *", "exit status 12"])
+    done.stdout.fnmatch_lines(["invalid: the job was not judged: *", "exit status 12", "results: something*"])
     assert len(bench.results()) == 2
 
 

@@ -213,6 +213,40 @@ def test_loop(bench_trial):
     assert [(one["scenario"], one["score"]) for one in bench.results()] == [("partial", 1.0), ("solved", 0.0)]
 
 
+@pytest.mark.parametrize(
+    ("selection", "passed"),
+    [
+        (("-m", "easy"), 2),  # a tag of the scenario, for both
+        (("-m", "not bench_scenario"), 1),
+        (("-m", "not bench_scenario", "-n", "1"), 1),
+        (("-k", "test_toy or oracle"), 1),
+        (("toy.bench.yaml::solved[oracle]",), 1),
+    ],
+)
+def test_a_gate_does_not_miss_an_interactive_test_that_is_not_selected(
+    bench: Interactive, selection: tuple[str, ...], passed: int
+) -> None:
+    bench.tests("""
+@scenario("solved", agent="loop")
+def test_loop(bench_trial):
+    bench_trial.exec("echo 1 > out.txt")
+""")
+    bench.run(".", "--bench-agent", "oracle", "--bench-scenario", "solved")
+    baseline = f"job:{bench.bundle().name}"
+    ids = [] if "::" in selection[0] else ["."]
+    gated = bench.run(
+        *ids,
+        *selection,
+        "--bench-agent",
+        "oracle",
+        "--bench-scenario",
+        "solved",
+        "--bench-baseline",
+        baseline,
+    )
+    assert (gated.ret, gated.parseoutcomes()["passed"]) == (0, passed)
+
+
 def test_workers_of_xdist_share_the_job_with_other_trials(bench: Interactive) -> None:
     bench.tests("""
 import os

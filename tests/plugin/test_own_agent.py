@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from .completions import Completions, serving
 from .conftest import Bench
 
 AGENT = """#!/bin/sh
@@ -87,3 +91,47 @@ def test_an_interpreter_that_the_image_lacks_is_named(mine: Bench) -> None:
     assert trial["failure"]["message"] == "the agent did not start (status 127): the image has no python9"
     (log,) = mine.path.glob("reports/jobs/*/trials/*/solved/1/agent.log")
     assert log.read_text().startswith("mybot: ")
+
+
+LOOP = """
+import json, os, urllib.request
+said = [{"role": "user", "content": open(os.environ["BENCH_PROBLEM_FILE"]).read() + " " + os.environ["TOKEN"]}]
+for more in ("and then?", None):
+    body = json.dumps({"model": "m", "messages": said}).encode()
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    answer = json.load(urllib.request.urlopen(request))
+    said += [answer["choices"][0]["message"], {"role": "user", "content": more}]
+open("out.txt", "w").write("1")
+"""
+
+
+class Echo(Completions):
+    def asked(self, body: dict[str, Any]) -> None:
+        self.answer(body["model"], f"answer {len(body['messages'])}")
+
+
+def test_its_conversation_is_made_from_its_calls(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of-a-scripted-endpoint")
+    monkeypatch.setenv("MY_TOKEN", "a-secret-of-the-job")
+    script = bench.write("agent.py", LOOP)
+    bench.manifest({"talk": {"problem_statement": "Say it.", "script": "echo score=1"}})
+    with serving(Echo) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        run = bench.run(
+            *("--bench-secret=OPENAI_API_KEY=OPENAI_API_KEY", "--bench-secret=TOKEN=MY_TOKEN"),
+            *("--bench-agent", f"talker=command:python3 {script}"),
+        )
+    assert run.ret == 0
+    (result,) = bench.results()
+    lines = (bench.bundle() / result["path"] / "trajectory.jsonl").read_text("utf-8").splitlines()
+    steps = [json.loads(line) for line in lines][1:-1]
+    assert [(step["source"], step["message"]) for step in steps] == [
+        ("user", "Say it. [redacted:TOKEN]"),
+        ("agent", "answer 1"),
+        ("user", "and then?"),
+        ("agent", "answer 3"),
+    ]
+    assert steps[1]["metrics"] == {"prompt_tokens": 7, "completion_tokens": 3}
+    exported = bench.benchjobs("export", bench.bundle().name, "--format", "rl").stdout
+    assert [message["role"] for message in json.loads(exported)["messages"]] == ["user", "assistant"] * 2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import Bench
 
+OPS = "benchmarks/ops.bench.yaml"
 SCORER = {"name": "right", "type": "command", "command": "grep -q 1 out.txt"}
 
 
@@ -17,7 +20,7 @@ def manifest(bench: Bench, name: str) -> None:
 
 @pytest.fixture
 def ops(bench: Bench) -> Bench:
-    manifest(bench, "benchmarks/ops.bench.yaml")
+    manifest(bench, OPS)
     return bench
 
 
@@ -34,7 +37,7 @@ def test_an_id_with_the_name_of_a_benchmark_works_with_pytest(ops: Bench) -> Non
     first = _ran(
         ops, "--bench", "ops", "--bench-agent", "oracle", "--bench-agent", "command:echo 1 > out.txt"
     )
-    assert "ops::fix-script[oracle]" in first
+    assert f"{OPS}::fix-script[oracle]" in first
     assert len(first) == 4
     # Also without the option that names the agent, of which the label is only a digest.
     for trial in first:
@@ -44,11 +47,13 @@ def test_an_id_with_the_name_of_a_benchmark_works_with_pytest(ops: Bench) -> Non
 
 
 def test_an_id_is_enough_where_nothing_has_run(ops: Bench) -> None:
-    assert _ran(ops, "ops::fix-script[nop]") == ["ops::fix-script[nop]"]
-    assert _ran(ops, "ops::fix-script[oracle-2]") == ["ops::fix-script[oracle-2]"]
-    assert _ran(ops, "benchmarks/ops.bench.yaml::other[nop]") == ["benchmarks/ops.bench.yaml::other[nop]"]
+    for place in ("ops", OPS):
+        for trial in ("fix-script[nop]", "fix-script[oracle-2]"):
+            assert _ran(ops, f"{place}::{trial}") == [f"{OPS}::{trial}"]
     # What `check` prints has no agent.
-    assert _ran(ops, "ops::fix-script") == ["ops::fix-script[oracle]"]
+    assert _ran(ops, "ops::fix-script") == [f"{OPS}::fix-script[oracle]"]
+    collected = ops.run("ops::fix-script", "--collect-only", "-q")
+    collected.stdout.fnmatch_lines(["1 test collected*"])
 
 
 def test_attempts_and_policy_are_those_of_then(ops: Bench) -> None:
@@ -58,8 +63,53 @@ def test_attempts_and_policy_are_those_of_then(ops: Bench) -> None:
     assert f"{first[0].partition('[')[0]}[oracle]" in _ran(ops, "benchmarks", "--bench-attempts", "1")
     assert _ran(ops, first[0]) == [first[0]]
     _ran(ops, "benchmarks", "--bench-attempts", "2", "--bench-attempt-policy", "any")
-    place = "benchmarks/ops.bench.yaml::fix-script"
+    place = f"{OPS}::fix-script"
     assert _ran(ops, f"{place}[oracle]") == [f"{place}[oracle-1]", f"{place}[oracle-2]"]
+
+
+@pytest.mark.parametrize("more", ["--bench ops --lf", "--bench ops --lf -n1", "--lf"])
+def test_last_failed_knows_ids_of_earlier_versions(ops: Bench, more: str) -> None:
+    ops.write("test_a.py", "def test_fails(): assert 0\ndef test_passes(): pass")
+    failed = dict.fromkeys(
+        ["ops::other[oracle]", *(["test_a.py::test_fails"] if "ops" in more else [])], True
+    )
+    ops.write(".pytest_cache/v/cache/lastfailed", json.dumps(failed))
+    ops.run("test_a.py", "benchmarks", *more.split()).assert_outcomes(passed=1, failed=len(failed) - 1)
+    assert ops.outcomes() == {f"{OPS}::other[oracle]": "passed"}
+    left = json.loads((ops.path / ".pytest_cache/v/cache/lastfailed").read_text())
+    assert left.keys() == failed.keys() - {"ops::other[oracle]"}
+
+
+def test_orders_by_what_was_remembered_know_ids_of_earlier_versions(ops: Bench) -> None:
+    ops.write(".pytest_cache/v/cache/lastfailed", '{"ops::other[oracle]": true}')
+    ops.write(".pytest_cache/v/cache/nodeids", '["ops::fix-script[oracle]"]')
+    for order in ("--ff", "--nf"):
+        listed = ops.run("--bench", "ops", order, "--collect-only", "-q")
+        assert listed.outlines[:2] == [f"{OPS}::other[oracle]", f"{OPS}::fix-script[oracle]"]
+
+
+def _age(bench: Bench) -> None:
+    """Give the trials of all jobs the ids that earlier versions gave them."""
+    for path in bench.path.glob("reports/jobs/*/trials/*/*/*/result.json"):
+        path.write_text(path.read_text().replace(f'"{OPS}::', '"ops::'))
+    assert bench.benchjobs("db", "rebuild").returncode == 0
+
+
+def test_jobs_with_ids_of_earlier_versions_are_run_again_and_resumed(ops: Bench) -> None:
+    agents = ("--bench-agent", "oracle", "--bench-agent", "nop")
+    _ran(ops, "--bench", "ops", *agents)
+    _age(ops)
+    assert {place.partition("::")[0] for place in ops.outcomes()} == {"ops"}
+    ops.run("--bench", "ops", *agents, "--bench-resume", "last").assert_outcomes(passed=2)
+    every = {f"{OPS}::{name}[{agent}]" for name in ("fix-script", "other") for agent in ("oracle", "nop")}
+    assert ops.outcomes().keys() == every
+    for words, expected in (
+        (("last", "--failed"), {one for one in every if "[nop]" in one}),
+        (("ops::other[nop]",), {f"{OPS}::other[nop]"}),
+    ):
+        _age(ops)
+        assert ops.benchjobs("rerun", *words).returncode == 1
+        assert ops.outcomes().keys() == expected
 
 
 def test_a_version_in_a_name_does_not_end_an_id(bench: Bench) -> None:
@@ -70,9 +120,9 @@ def test_a_version_in_a_name_does_not_end_an_id(bench: Bench) -> None:
             return {"dots::v1": "manifest"}
         """
     )
-    trial = "dots::v1::fix-script[oracle]"
+    trial = "manifest/dots.bench.yaml::fix-script[oracle]"
     assert trial in _ran(bench, "--bench", "dots::v1")
-    assert _ran(bench, trial) == [trial]
+    assert _ran(bench, "dots::v1::fix-script[oracle]") == [trial]
     shown = bench.benchjobs("show", trial)
     assert shown.stdout.splitlines()[0] == trial
 
@@ -101,15 +151,17 @@ def test_commands_about_trials_take_the_id(ops: Bench, monkeypatch: pytest.Monke
     trial = "ops::fix-script[nop-2]"
     shown = ops.benchjobs("show", trial)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith(f"{trial}\nResult:  score 0.0 < 1.0 (below_threshold) nop a2")
+    assert shown.stdout.startswith(
+        f"{OPS}::fix-script[nop-2]\nResult:  score 0.0 < 1.0 (below_threshold) nop a2"
+    )
     copied = ops.benchjobs("logs", trial, "-o", "copied")
     assert copied.returncode == 0, copied.stderr
     assert [path.parent.name for path in (ops.path / "copied").glob("*/*/results.json")] == ["fix-script-2"]
     shell = ops.benchjobs("shell", trial)
-    assert (shell.returncode, f"nothing was kept of {trial}" in shell.stderr) == (2, True)
+    assert (shell.returncode, f"nothing was kept of {OPS}::fix-script[nop-2]" in shell.stderr) == (2, True)
     again = ops.benchjobs("rerun", trial, "--", "--bench-keep", "always")
     assert again.returncode == 1, again.stderr
-    assert ops.outcomes() == {trial: "failed"}
+    assert ops.outcomes() == {f"{OPS}::fix-script[nop-2]": "failed"}
     # Not one of Docker: but it was found.
     assert "needs Docker" in ops.benchjobs("shell", trial).stderr
     unknown = ops.benchjobs("rerun", "ops::nothing[nop]")

@@ -82,8 +82,8 @@ def test_a_conftest_is_collected_where_it_lies_and_known_by_name(bench: Bench) -
     assert ids(bench.run("conftest.py", "--collect-only", "-q")) == here
     assert ids(bench.run("--bench", "conftest.py", "--collect-only", "-q")) == here
     assert ids(bench.run("tests", "--collect-only", "-q")) == ["tests/test_other.py::test_other"]
-    assert ids(bench.run("--bench", "words", "--collect-only", "-q")) == IDS
-    assert ids(bench.run("--bench", "words@3", "--collect-only", "-q")) == IDS
+    assert ids(bench.run("--bench", "words", "--collect-only", "-q")) == here
+    assert ids(bench.run("--bench", "words@3", "--collect-only", "-q")) == here
     bench.run("--bench", "words", "-n2").assert_outcomes(passed=3)
     assert bench.run("words::half[oracle]", "--bench-force").parseoutcomes() == {"passed": 1}
 

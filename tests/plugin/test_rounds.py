@@ -119,9 +119,9 @@ def test_what_looks_worse_is_confirmed_by_fresh_attempts(
     # Eleven of twelve, as the gate says: attempts that were made because of a loss would bias the mean.
     result.stdout.fnmatch_lines(
         [
+            "note: 5 fresh attempts of 1 scenario count in no figure but their own; *",
             "told *11 *1 *0 *12 *0.917 *",
             "beside these 5 fresh attempts (--bench-confirm), 0 passed: *",
-            "note: 5 fresh attempts of 1 scenario count in no figure but their own; *",
         ]
     )
     assert attempts(suite) == {**dict.fromkeys(NAMES, 1), "s03": 6}

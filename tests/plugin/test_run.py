@@ -62,7 +62,7 @@ def test_the_output_and_the_status_are_those_of_pytest(bench: Bench) -> None:
     solved = bench.benchjobs("run", "--benchmarks", "toy", "--scenarios", "solved", "--", "-v")
     assert solved.returncode == 0
     # It ran before, and nothing has changed.
-    assert "toy::solved[oracle] PASSED score=1.0 reused" in solved.stdout
+    assert "toy.bench.yaml::solved[oracle] PASSED score=1.0 reused" in solved.stdout
 
 
 def test_what_only_pytest_can_know_is_a_mistake_too(bench: Bench) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents.server import ModelServer
 
-from .conftest import Bench
+from .conftest import TOY, Bench
 
 KEY = "canary-openai-0123456789"
 HEAD = """
@@ -39,6 +39,30 @@ def script(bench: Bench, text: str, **env: str) -> subprocess.CompletedProcess[s
     bench.toy()
     bench.write("loop.py", HEAD + text)
     return bench.process(sys.executable, "loop.py", **{"OPENAI_API_KEY": KEY, **env})
+
+
+def test_scenarios_of_a_benchmark_are_listed_and_those_a_job_has_not_started(bench: Bench) -> None:
+    bench.write(
+        "benchmarks/other.bench.yaml",
+        TOY.replace("benchmark: toy", "benchmark: mine").replace(
+            "id: solved", "id: solved\n    archived: true"
+        ),
+    )
+    done = script(
+        bench,
+        """
+print(benchjobs.scenario_ids("toy.bench.yaml"), benchjobs.scenario_ids("mine"))
+with benchjobs.DrivenJob(**about) as job:
+    for scenario in job.pending_scenarios("toy.bench.yaml")[:1]:
+        with job.start("toy.bench.yaml", scenario) as trial:
+            trial.write_file("out.txt", "1")
+    print(job.pending_scenarios("toy.bench.yaml"), job.pending_scenarios("toy.bench.yaml", attempt=2))
+""",
+    )
+    assert done.stdout.splitlines() == [
+        "('solved', 'partial', 'unscored') ('partial', 'unscored')",
+        "('partial', 'unscored') ('solved', 'partial', 'unscored')",
+    ], done.stderr
 
 
 def test_a_script_drives_trials_whose_results_are_those_of_a_job(bench: Bench) -> None:
@@ -71,6 +95,7 @@ async def many():
             async with job.start("toy.bench.yaml", "solved", attempt=number).aio as trial:
                 await trial.exec(f"echo {number} > out.txt")
         await asyncio.gather(*(one(number) for number in (1, 2, 3)))
+        assert sorted(one.score for one in job.results) == [0.0, 0.0, 1.0]
         try:
             job.start("toy.bench.yaml", "solved", attempt=3)
         except benchjobs.InputError as error:

@@ -266,7 +266,9 @@ def test_opencode_counts_each_step_and_a_price_of_zero_is_none(tmp_path: Path) -
         finish(cost=0),
     ]
     step = {"prompt_tokens": 541, "completion_tokens": 5, "cached_tokens": 40}
-    assert [one.get("metrics") for one in steps_of(tmp_path, "opencode", events[:4])] == [step, step]
+    assert [one.get("metrics") for one in steps_of(tmp_path, "opencode", events[:4])] == [
+        {**step, "cost_usd": 0.25}, {**step, "cost_usd": 0.5},
+    ]  # fmt: skip
     assert totals_of(tmp_path, "opencode", events) == {
         "prompt_tokens": 1082, "completion_tokens": 10, "cached_tokens": 80, "cost_usd": 0.75,
     }  # fmt: skip

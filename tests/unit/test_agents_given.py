@@ -136,8 +136,11 @@ def test_a_command_under_a_name(tmp_path: Path) -> None:
     assert command.argv[-1] == "echo hello"
 
 
-def test_with_a_model_it_gets_the_usual_variables(tmp_path: Path) -> None:
-    _program(tmp_path / "bot")
+@pytest.mark.parametrize("agent_file", ["", 'name = "mybot"\nargv = ["bot"]\n'])
+def test_with_a_model_it_gets_the_usual_variables(tmp_path: Path, agent_file: str) -> None:
+    _program(tmp_path / "bot" / "run.sh")
+    if agent_file:
+        (tmp_path / "bot" / "mybot.agent.toml").write_text(agent_file)
     command = _command("mybot=./bot:groq/qwen3", tmp_path)
     assert {name: command.env[name] for name in ("BENCH_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")} == {
         "BENCH_MODEL": "qwen3",
@@ -149,6 +152,14 @@ def test_with_a_model_it_gets_the_usual_variables(tmp_path: Path) -> None:
     agent = given_agents([read_agent("mybot=./bot", tmp_path)])["mybot"]
     assert isinstance(agent, DescribedAgent)
     assert agent.needs_model is False
+
+
+def test_variables_of_an_agent_file_come_before_the_usual_ones(tmp_path: Path) -> None:
+    _program(
+        tmp_path / "x.agent.toml", 'name = "x"\nargv = ["x"]\nenv = {OPENAI_BASE_URL = "http://mine/v1"}\n'
+    )
+    env = _command("x=./x.agent.toml:gpt-5", tmp_path).env
+    assert (env["OPENAI_BASE_URL"], env["OPENAI_API_KEY"]) == ("http://mine/v1", PLACEHOLDER_KEY)
 
 
 # Snapshots

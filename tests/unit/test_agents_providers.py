@@ -142,54 +142,44 @@ def test_a_key_is_needed_where_the_provider_itself_is_asked() -> None:
     assert lacks("a:vllm/m") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "provider", "params", "environ", "keys"),
-    [
-        ("a:gpt-5", None, {}, {}, ("OPENAI_API_KEY",)),
-        ("a:gpt-5@https://api.openai.com/v1/", None, {}, {}, ("OPENAI_API_KEY",)),
-        ("a:gpt-5@https://eu.api.openai.com/v1", None, {}, {}, ("OPENAI_API_KEY",)),
-        ("a:gpt-5@http://api.openai.com/v1", None, {}, {}, ()),
-        ("a:gpt-5@https://api.openai.com:8443/v1", None, {}, {}, ()),
-        ("a:gpt-5@https://notapi.openai.com.evil.example/v1", None, {}, {}, ()),
-        ("a:gpt-5@https://xapi.openai.com/v1", None, {}, {}, ()),
-        ("a:qwen3@http://gpu-box:8000/v1", "openai", {}, {}, ()),
-        ("a:qwen3@http://gpu-box:8000/v1", "openai", {"openai_key_variable": "BOX"}, {}, ("BOX",)),
-        ("a:claude-x@http://[fd00::1]:8000", None, {}, {}, ()),
-        ("a:gemini-x@http://h", None, {}, {}, ()),
-        ("a:m@http://h/v1", "groq", {}, {}, ()),
-        ("a:gpt-5", None, {"openai_base_url": "http://gpu-box/v1"}, {}, ()),
-        # The variable with the address and the one with the key are set together.
-        ("a:gpt-5", None, {}, {"OPENAI_BASE_URL": "http://gpu-box/v1"}, ("OPENAI_API_KEY",)),
-        ("a:gpt-5@http://other/v1", None, {}, {"OPENAI_BASE_URL": "http://gpu-box/v1"}, ()),
-        # Keys of what many people run themselves are for the one at any address.
-        ("a:m@http://gpu-box:8000/v1", "vllm", {}, {}, ("VLLM_API_KEY",)),
-        ("a:m@http://gpu-box:8000/v1", None, {}, {}, ("OPENAI_COMPATIBLE_API_KEY",)),
-        ("a:m@http://gpu-box:8000/v1", "my-cloud", {}, {}, ("MY_CLOUD_API_KEY",)),
-    ],
-)
-def test_a_key_goes_to_its_provider_or_where_it_was_named_for(
-    text: str, provider: str | None, params: dict[str, Any], environ: dict[str, str], keys: tuple[str, ...]
-) -> None:
-    assert _endpoint(_spec(text, provider), ALL, None, environ, params).key_variables == keys
+GPU_BOX = {"OPENAI_BASE_URL": "http://gpu-box/v1"}
 
 
 @pytest.mark.parametrize(
-    ("text", "provider", "params", "environ", "public"),
+    ("text", "provider", "params", "environ", "keys", "public"),
     [
-        ("a:gpt-5", None, {}, {}, True),
-        ("a:gpt-5", None, {}, {"OPENAI_BASE_URL": "http://proxy/v1"}, True),  # the way to the provider
-        ("a:gpt-5@https://eu.api.openai.com/v1", None, {}, {}, True),
-        ("a:deepseek-chat@https://api.deepseek.com", "deepseek", {}, {}, True),  # whose name was given
-        ("a:gpt-5@http://127.0.0.1:8000/v1", None, {}, {}, False),
-        ("a:gpt-oss-120b@http://gpu-box/v1", "openai", {}, {}, False),
-        ("a:claude-x@http://[fd00::1]:8000", None, {}, {}, False),
-        ("a:gpt-5", None, {"openai_base_url": "http://gpu-box/v1"}, {}, False),
+        ("a:gpt-5", None, {}, {}, ("OPENAI_API_KEY",), True),
+        ("a:gpt-5@https://api.openai.com/v1/", None, {}, {}, ("OPENAI_API_KEY",), True),
+        ("a:gpt-5@https://eu.api.openai.com/v1", None, {}, {}, ("OPENAI_API_KEY",), True),
+        ("a:deepseek-chat@https://api.deepseek.com", "deepseek", {}, {}, ("DEEPSEEK_API_KEY",), True),  # whose name was given
+        ("a:gpt-5@http://api.openai.com/v1", None, {}, {}, (), False),
+        ("a:gpt-5@https://api.openai.com:8443/v1", None, {}, {}, (), False),
+        ("a:gpt-5@https://notapi.openai.com.evil.example/v1", None, {}, {}, (), False),
+        ("a:gpt-5@https://xapi.openai.com/v1", None, {}, {}, (), False),
+        ("a:gpt-5@http://127.0.0.1:8000/v1", None, {}, {}, (), False),
+        ("a:qwen3@http://gpu-box:8000/v1", "openai", {}, {}, (), False),
+        ("a:gpt-oss-120b@http://gpu-box/v1", "openai", {}, {}, (), False),
+        ("a:qwen3@http://gpu-box:8000/v1", "openai", {"openai_key_variable": "BOX"}, {}, ("BOX",), False),
+        ("a:claude-x@http://[fd00::1]:8000", None, {}, {}, (), False),
+        ("a:gemini-x@http://h", None, {}, {}, (), False),
+        ("a:m@http://h/v1", "groq", {}, {}, (), False),
+        ("a:gpt-5", None, {"openai_base_url": "http://gpu-box/v1"}, {}, (), False),
+        # The variable with the address, the way to the provider, and the one with the key are set together.
+        ("a:gpt-5", None, {}, GPU_BOX, ("OPENAI_API_KEY",), True),
+        ("a:gpt-5@http://other/v1", None, {}, GPU_BOX, (), False),
+        # Keys of what many people run themselves are for the one at any address. Others of theirs have no prices.
+        ("a:m@http://gpu-box:8000/v1", "vllm", {}, {}, ("VLLM_API_KEY",), False),
+        ("a:m@http://gpu-box:8000/v1", None, {}, {}, ("OPENAI_COMPATIBLE_API_KEY",), None),
+        ("a:m@http://gpu-box:8000/v1", "my-cloud", {}, {}, ("MY_CLOUD_API_KEY",), None),
     ],
-)
-def test_public_prices_hold_at_the_providers_address_only(
-    text: str, provider: str | None, params: dict[str, Any], environ: dict[str, str], public: bool
-) -> None:
-    assert _endpoint(_spec(text, provider), ALL, None, environ, params).public is public
+)  # fmt: skip
+def test_a_key_goes_to_its_provider_or_where_it_was_named_for_and_public_prices_hold_there(
+    text: str, provider: str | None, params: dict[str, Any], environ: dict[str, str], keys: tuple[str, ...],
+    public: bool | None,
+) -> None:  # fmt: skip
+    endpoint = _endpoint(_spec(text, provider), ALL, None, environ, params)
+    assert endpoint.key_variables == keys
+    assert public in (None, endpoint.public)
 
 
 def test_a_variable_that_is_none_is_refused() -> None:

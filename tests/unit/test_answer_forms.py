@@ -284,6 +284,8 @@ ANSWER: J⏎⏎Compare example 1: O ¦ Output:⏎```⏎J⏎```⏎⏎The input wa
 Example 1 output: O⏎⏎Test output: J ¦ Example 1:⏎O⏎⏎J ¦ Training input:⏎9 9 9⏎9 9 9⏎⏎Output:⏎0 1 2⏎3 4 5
 First idea: O⏎⏎Final: J ¦ O⏎⏎Actually, that is wrong. Corrected output:⏎J ¦ ```⏎O⏎```⏎⏎```⏎J⏎```
 The grid is 2x3.⏎⏎J ¦ I see 3 objects. The answer:⏎J ¦ J⏎⏎The shape is [2, 3]. ¦ J in (0, 5] ¦ <output>⏎J⏎</output>
+J⏎⏎for all in (0, 5] ¦ for all in (0, 5]: J ¦ J as in [0] ¦ the [answer] is J i.e. a] ¦ [so it is⏎J ¦ [so it is⏎J⏎in (0, 5]
+O was the example. [[0, 1, 2],⏎ [3, 4, 5]]] ] ¦ ```json⏎J⏎```⏎[1, 2] is its first row; ["x"] ]]
 Here's my response:⏎⏎J ¦ > 0 1 2⏎> 3 4 5 ¦ `0 1 2`⏎`3 4 5` ¦ 0 1 2  ⏎3 4 5   ¦   0 1 2⏎  3 4 5
 """
 WRONG_GRIDS = r"""
@@ -382,29 +384,25 @@ def test_a_number_of_any_kind_is_read_as_an_integer_is(kind: str) -> None:
 
 
 def test_a_text_is_the_whole_of_a_final_answer() -> None:
-    params = {"match": "exact", "expected": "Paris"}
     right = r"""
 Paris ¦ ANSWER: Paris. ¦ **ANSWER:** "Paris" ¦ ANSWER: $\text{Paris}$ ¦ ANSWER:⏎```⏎Paris⏎``` ¦ \boxed{\text{Paris}} ¦ The answer is Paris.
-<answer>Paris</answer> ¦ {"answer": "Paris"} ¦ ANSWER: Rome⏎ANSWER: Paris
+<answer>Paris</answer> ¦ {"answer": "Paris"} ¦ ANSWER: Rome⏎ANSWER: Paris ¦ so⏎ANSWER: Paris ¦ so⏎ANSWER: `Paris`.
+so⏎ANSWER: **Paris**. ¦ so⏎ANSWER:⏎ Paris⏎then
 """
     wrong = r"""
 ANSWER: Paris or Rome ¦ ANSWER: paris ¦ ANSWER: Paris⏎ANSWER: Rome ¦ \boxed{Rome} or \boxed{Paris} ¦ The answer is not Paris.
+ANSWER: Paris or so ¦ so⏎ANSWER: Pari ¦ Pari
 """
-    assert misread(params, right, right=True) == []
-    assert misread(params, wrong, right=False) == []
+    for expected in ("Paris", " Paris "):
+        params = {"match": "exact", "expected": expected}
+        assert misread(params, right, right=True) == []
+        assert misread(params, wrong, right=False) == []
 
 
 def test_units_are_those_that_the_task_allows() -> None:
     params = {"match": "number", "expected": 5, "units": ["eV", "%"]}
-    assert (
-        misread(
-            params,
-            r"5 eV ¦ $5\,\mathrm{eV}$ ¦ \boxed{5\text{ eV}} ¦ 5% ¦ 5\,eV.",
-            right=True,
-            prefix="ANSWER: ",
-        )
-        == []
-    )
+    right = r"5 eV ¦ $5\,\mathrm{eV}$ ¦ \boxed{5\text{ eV}} ¦ 5% ¦ 5\,eV."
+    assert misread(params, right, right=True, prefix="ANSWER: ") == []
     assert misread(params, r"5 keV ¦ 5 eV or 6 eV ¦ 5 eV^2 ¦ 5 e", right=False, prefix="ANSWER: ") == []
     assert not is_right({**params, "units": []}, "ANSWER: 5 eV")
 
@@ -439,38 +437,16 @@ def test_a_grid_is_read_in_any_form_where_it_is_the_answer() -> None:
     for table, right in ((GRIDS, True), (WRONG_GRIDS, False)):
         replies = [re.sub(r"\b[JO]\b", lambda name: written[name[0]], form) for form in forms(table)]
         assert [reply for reply in replies if is_right(params, json.dumps([reply, "no"])) is not right] == []
+        behind = f'ANSWER: [{{"attempt_1": {written["J"]}}}] in (0, 5]'
+        assert [reply for reply in replies if not is_right(params, f"{reply}\n{behind}")] == []
 
 
 WRAPPERS = (
     *("**V**", "*V*", "`V`", "$V$", "$$V$$", r"\(V\)", r"\[V\]", "(V)", "{V}", "\"V\"", "'V'", "“V”", r"\text{V}", r"\mathbf{V}"),
     *(r"\boxed{V}", r"$\boxed{V}$", "<b>V</b>", "V.", " V ", "\tV", r"\,V\,", r"\textbf{V}", r"\displaystyle V", "⏎V⏎"),
 )  # fmt: skip
-PLACES = (
-    "ANSWER: V",
-    "**ANSWER:** V",
-    "Answer: V",
-    r"\boxed{V}",
-    "<answer>V</answer>",
-    "The answer is V",
-    "ANSWER:⏎V",
-)
-JOINS = (
-    " or ",
-    ", ",
-    " and ",
-    " + ",
-    "/",
-    r" \cdot ",
-    "–",
-    " to ",
-    "; ",
-    " ",
-    "^",
-    "⏎",
-    r"\text{ or }",
-    " × ",
-    ", or ",
-)
+PLACES = ("ANSWER: V", "**ANSWER:** V", "Answer: V", r"\boxed{V}", "<answer>V</answer>", "The answer is V", "ANSWER:⏎V")  # fmt: skip
+JOINS = (" or ", ", ", " and ", " + ", "/", r" \cdot ", "–", " to ", "; ", " ", "^", "⏎", r"\text{ or }", " × ", ", or ")  # fmt: skip
 VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "integer": ({**_INTEGER, "most": 10**9}, ("468", "7", "25", "1000")),
     "choice": ({}, ("A", "B", "C", "D")),

@@ -177,6 +177,10 @@ def test_where_there_is_nothing_it_says_so_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_public_names_are_listed_before_they_are_imported() -> None:
+    assert {*benchjobs.__all__, "open"} <= set(dir(benchjobs))
+
+
 def test_nothing_stays_open(store: Store, tmp_path: Path) -> None:
     jobs = iter(store.jobs())
     next(jobs)
@@ -249,3 +253,10 @@ def test_import_star_does_not_hide_open() -> None:
     exec("from pytest_benchjobs import *", names)
     assert "TrialResult" in names
     assert "open" not in names
+
+
+def test_tags_of_a_trial_are_texts(tmp_path: Path) -> None:
+    make(tmp_path, made("a", tags=("easy", "text")), made("b"), index=True)
+    job = benchjobs.open(tmp_path).job()
+    assert [trial.tags for trial in job.trials()] == [("easy", "text"), ()]
+    assert job.table()["tags"] == [["easy", "text"], []]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,11 @@ RULES = (parse_rule("mean:any"),)
 
 
 def request(
-    directory: Path, *, chosen: tuple[str, ...] = (), config: dict[str, Any] | None = None, **said: Any
+    directory: Path,
+    *,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+    config: dict[str, Any] | None = None,
+    **said: Any,
 ) -> Request:
     values = {**dict.fromkeys(("resume", "job_id", "parent", "rescore")), "origin": lambda _: "the ini file"}
     wanted: Any = SimpleNamespace(job=JobConfig(directory=directory, **(config or {})), **{**values, **said})
@@ -110,13 +115,14 @@ def test_where_no_job_can_be_kept_nothing_is_left(tmp_path: Path, monkeypatch: p
     assert [path.name for path in Layout(tmp_path / "new").jobs.iterdir()] == [".benchjobs"]
 
 
-def interrupted(directory: Path, **changes: Any) -> JobBundle:
+def interrupted(directory: Path, file: str = "a.bench.yaml", **changes: Any) -> JobBundle:
     """A job that was stopped, with results of three trials and a report."""
     values = {"status": JobStatus.CANCELLED, "finished_at": NOW, "message": "stopped", "planned": 9, "owner": DEAD,
               "spent": Usage(calls=3), **changes}  # fmt: skip
     bundle = JobBundle.create(directory, record(directory, **values))
     for name in ("a", "b", "c"):
-        bundle.begin(trial(name)).commit(result(trial(name)))
+        of = trial(name, file=file)
+        bundle.begin(of).commit(result(of))
     bundle.layout.junit.touch()
     with History.of(directory) as history:
         history.replace_job(bundle.read(), list(bundle.results()))
@@ -132,7 +138,7 @@ def test_a_job_that_is_resumed_keeps_its_results_and_runs_as_it_is_told_now(
     anew = Overrides(threshold=0.75, scorer_timeout=60)
     now = {"concurrency": 7, "threshold": 1.0, "gate": GateConfig(exit=GateExit.BOTH),
            "per_benchmark": {"texts": anew, "numbers": anew}}  # fmt: skip
-    begun = start(resume="last", chosen=(trial("a").node_id,), config=now)
+    begun = start(resume="last", chosen={trial("a").node_id: "texts"}, config=now)
     found = begun.record
     assert (found.id, found.status, found.finished_at, found.message) == (JOB, JobStatus.RUNNING, None, None)
     assert (found.owner, len(found.resumed_at), found.spent.calls) == (current_owner(), 1, 3)
@@ -145,6 +151,15 @@ def test_a_job_that_is_resumed_keeps_its_results_and_runs_as_it_is_told_now(
     assert (found.config.gate.rules, found.config.gate.exit) == (RULES, GateExit.BOTH)
     assert not bundle.layout.junit.exists()
     assert begun.bundle.read() == found
+
+
+def test_results_with_ids_of_an_earlier_version_get_those_of_their_trials(tmp_path: Path, start: Any) -> None:
+    interrupted(tmp_path, file="texts")
+    begun = start(resume="last", chosen={trial(name).node_id: "texts" for name in "ab"})
+    ids = sorted([trial("a").node_id, trial("b").node_id, trial("c", file="texts").node_id])
+    assert begun.unselected == 1
+    assert sorted(one.node_id for one in begun.bundle.results()) == ids
+    assert sorted(row.node_id for row in begun.history.trials(JOB)) == ids
 
 
 def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, start: Any) -> None:

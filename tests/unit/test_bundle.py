@@ -73,6 +73,21 @@ def test_a_damaged_job_json_is_one_clear_error(bundle: JobBundle) -> None:
     )
 
 
+def test_a_trial_is_found_by_the_id_of_an_earlier_version_and_renamed(bundle: JobBundle) -> None:
+    old, other = trial(file="texts"), trial("sums", file="texts")
+    bundle.begin(trial(file="b.bench.yaml")).commit(result(trial(file="b.bench.yaml"), benchmark="words"))
+    for of in (old, other):  # a trial of another benchmark has the place of the first one
+        bundle.begin(of).commit(result(of))
+    for of in (old, trial()):
+        assert bundle.find(of) is not None
+    assert bundle.rename_by_path([(trial().node_id, "texts")]) == 1
+    assert bundle.rename_by_path([(trial().node_id, "texts")]) == 0
+    found = {one.node_id: one.benchmark for one in bundle.results()}
+    assert found == {
+        "b.bench.yaml::count[oracle-1]": "words", trial().node_id: "texts", other.node_id: "texts",
+    }  # fmt: skip
+
+
 def test_a_committed_trial_is_in_its_place_with_all_its_files(bundle: JobBundle) -> None:
     directory = bundle.begin(trial())
     directory.layout.agent_log.write_text("hello\n")

@@ -143,7 +143,7 @@ class TestGateConsole:
             (f"  texts/one [codex:gpt-5.5]: 1 -> 0.25, {passed}, p=0.750", None),
             (
                 (
-                    f"  texts/three [codex:gpt-5.5]: 1 -> 0, {passed}, known: quarantine"
+                    f"  texts/three [codex:gpt-5.5]: 1 -> 0, {passed}, known: quarantine (x)"
                     "; fresh attempts: passed 1 of 3, not confirmed"
                 ),
                 None,
@@ -174,9 +174,10 @@ class TestGateConsole:
         def shown(*found: Any) -> str:
             return list(gate_lines(gate_report(rules=(), known=found)))[2][0]
 
-        assert shown(known[0]) == "1 known to fail: texts/expected-fail"
+        assert shown(known[0]) == "1 known to fail: texts/expected-fail (x)"
         assert shown(*known) == (
-            "2 known to fail, 1 of them in quarantine and in no rule: texts/expected-fail, texts/quarantine"
+            "2 known to fail, 1 of them in quarantine and in no rule: "
+            "texts/expected-fail (x), texts/quarantine (x)"
         )
 
     def test_whether_to_publish_is_said_where_it_was_asked(self) -> None:
@@ -248,7 +249,7 @@ class TestGateMarkdown:
         assert "- cost per attempt: $0.40 -> $0.44 (+10.0 %)" in text
         assert "- time per attempt: 41s -> -" in text
         assert (
-            "<details><summary>1 known failures among the pairs, 1 of them in quarantine and in no rule</summary>"
+            "<details><summary>1 known failure among the pairs, 1 of them in quarantine and in no rule</summary>"
             in text
         )
         assert "`flaky \\| net` | 2027-01-31 |" in text
@@ -263,7 +264,7 @@ class TestGateMarkdown:
         table = [line for line in lines if line.startswith("| `mean")]
         assert [line.rsplit("| ", 1)[1] for line in table] == ["invalid |", "ok |"]
         assert "- `mean:5pp`: `too many errors`" in lines
-        assert f"- `mean:5pp`: `mean 0.610 -> 0.539 (-7.1 pp), p 0.004` `{advice}`" in lines
+        assert f"- `mean:5pp`: `{advice}`" in lines
 
     @given(st.text(st.characters(), min_size=1, max_size=60))
     def test_whatever_names_hold_no_markup_gets_out_of_its_code(self, text: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.cli import doctor as findings
-from pytest_benchjobs.job.recover import recover
+from pytest_benchjobs.job.dead_jobs import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.store.bundle import JobBundle

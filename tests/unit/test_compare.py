@@ -201,6 +201,8 @@ def test_scenarios_of_one_cluster_count_once_in_gates_and_comparisons() -> None:
     clustered = Side(b.name, b.jobs, cells)
     (row,) = found(a, clustered).rows
     assert (row.p_worse, row.p_value, row.significant) == (0.5**5, 0.5**4, False)
+    assert (row.scenarios, row.clusters) == (20, 5)
+    assert any(" 20 in 5 clusters " in line for line in comparison_lines(found(a, clustered), 200))
     (rule,) = judge(clustered, a, GateConfig(rules=(parse_rule("mean"),)), job="two", at=AT).rules
     assert rule.p_value == row.p_worse
 
@@ -399,7 +401,7 @@ def test_a_number_that_rounds_to_nothing_has_no_minus() -> None:
     assert (row.winner, row.delta) == ("a", pytest.approx(-0.00001))
     assert "-0.0000" not in "\n".join(comparison_lines(comparison, 200))
     changes = (shown_change(metric, -0.000001) for metric in ("mean", "cost", "duration", "tokens"))
-    assert list(changes) == ["+0.0 pp", "+$0.0000", "+0.0s", "+0"]
+    assert list(changes) == ["+0.0 pp", "+$0.00", "+0.0s", "+0"]
     assert Scale().signed(-0.000001) == "+0 pp"
 
 

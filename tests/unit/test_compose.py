@@ -68,33 +68,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("service", "message"), REFUSED, ids=lambda value: str(value)[:40])
-def test_what_opens_this_machine_is_refused_with_file_and_line(
-    tmp_path: Path, service: dict[str, Any], message: str
-) -> None:
-    (tmp_path / "environment").mkdir()
-    for name in ("link", "$link"):
-        (tmp_path / "environment" / name).symlink_to("/etc")
-    path = written(tmp_path / "environment", {"services": {"db": {"image": "x", **service}}})
-    with pytest.raises(InputError) as error:
-        ComposeFile(path)
-    assert message in str(error.value)
-    assert str(error.value).startswith(f"{path}:")
-    assert str(error.value).split(":")[1].isdigit()
-
-
-@pytest.mark.parametrize("key", ["cap_add", "sysctls", "dns", "read_only"])
-def test_the_container_of_the_trial_keeps_its_own_way(tmp_path: Path, key: str) -> None:
-    path = written(tmp_path, {"services": {"main": {key: ["x"]}}})
-    with pytest.raises(
-        InputError, match=f"services.main.{key}: is not supported: the container of the trial"
-    ):
-        ComposeFile(path)
-
-
 @pytest.mark.parametrize(
     ("top", "message"),
     [
+        *(({"services": {"db": {"image": "x", **service}}}, message) for service, message in REFUSED),
+        *(
+            ({"services": {"main": {key: ["x"]}}}, f"services.main.{key}: is not supported: the container of the trial")
+            for key in ("cap_add", "sysctls", "dns", "read_only")
+        ),
         ({"include": ["other.yaml"]}, "include: is not supported"),
         ({"networks": {"n": {"external": True}}}, "networks.n.external: is not supported"),
         ({"networks": {"n": {"driver": "host"}}}, "networks.n.driver: 'host' is not supported"),
@@ -107,12 +88,20 @@ def test_the_container_of_the_trial_keeps_its_own_way(tmp_path: Path, key: str) 
         ({"services": {}}, "services: a table of services is expected"),
         ({"services": {"db": "x"}}, "services.db: a table of keys is expected"),
     ],
+    ids=lambda value: str(value)[:50],
 )  # fmt: skip
-def test_so_is_what_services_share(tmp_path: Path, top: dict[str, Any], message: str) -> None:
-    path = written(tmp_path, {"services": {"db": {"image": "x"}}, **top})
+def test_what_opens_this_machine_is_refused_with_file_and_line(
+    tmp_path: Path, top: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "environment").mkdir()
+    for name in ("link", "$link"):
+        (tmp_path / "environment" / name).symlink_to("/etc")
+    path = written(tmp_path / "environment", {"services": {"db": {"image": "x"}}, **top})
     with pytest.raises(InputError) as error:
         ComposeFile(path)
     assert message in str(error.value)
+    assert str(error.value).startswith(f"{path}:")
+    assert str(error.value).split(":")[1].isdigit()
 
 
 def test_a_file_that_is_no_yaml_is_one_error_with_a_line(tmp_path: Path) -> None:

@@ -214,29 +214,45 @@ def test_a_forbidden_behaviour_fails_a_strict_trial_and_not_a_diagnostic_one(tal
     assert _kind(talk("command:exit 3", mode="diagnostic"))[:2] == ("failed", "agent_crashed")
 
 
-def test_forbidden_effects_are_found(talk: Run) -> None:
-    turns = [{"message": "Keep a.txt.", "expect": "ok", "forbid": {"command": "test ! -e a.txt"}}]
-    kept = talk("command:echo ok; echo a > a.txt", turns)
-    assert _kind(kept) == ("passed", None, 1.0)
-    gone = talk("command:echo ok; rm -f a.txt", turns)
-    assert _kind(gone) == ("failed", "forbidden", 0.5)
+KEEP = [{"message": "Keep a.txt.", "expect": "ok", "forbid": {"command": "test ! -e a.txt"}}]
+SAY = [{"message": "Say done.", "expect": "done", "forbid": "sorry"}]
+MAKE = [{"message": "Make a.txt.", "expect": {"command": "test -f a.txt"}}]
+NO_PROGRAM = {"command": "no-such-program"}
+WORDS = [{"message": "a", "expect": "alpha"}, {"message": "b", "expect": "beta"}]
+TICKING = [
+    {"message": "a", "expect": "started"},
+    {"message": "b", "expect": "looked", "forbid": {"command": "test -f ticking"}},
+]
+LATE = (
+    "command:if test -f begun; then sleep 0.6; echo looked; else touch begun; "
+    "(sleep 0.4; touch ticking) >/dev/null 2>&1 & echo started; fi"
+)
+PASSED, MISSED = ("passed", None, 1.0), ("failed", "below_threshold", 0.0)
 
 
 @pytest.mark.parametrize(
-    ("agent", "failed"),
+    ("agent", "turns", "kind"),
     [
-        ("command:true", "below_threshold"),
-        ("command:echo done, one; exit 1", "agent_crashed"),
-        ("command:echo done, one; sleep 60", "agent_timeout"),
-        ("command:echo done, one >&2", "below_threshold"),
-        ("command:for f in reply.txt ../reply.txt steps answer.txt; do echo done one > $f; done", "below_threshold"),
+        # Forbidden effects are found.
+        ("command:echo ok; echo a > a.txt", KEEP, PASSED),
+        ("command:echo ok; rm -f a.txt", KEEP, ("failed", "forbidden", 0.5)),
+        # Silence, crashes and files earn nothing.
+        ("command:true", SAY, MISSED),
+        ("command:echo done, one; exit 1", SAY, ("failed", "agent_crashed", 0.0)),
+        ("command:echo done, one; sleep 60", SAY, ("failed", "agent_timeout", 0.0)),
+        ("command:echo done, one >&2", SAY, MISSED),
+        ("command:for f in reply.txt ../reply.txt steps answer.txt; do echo done one > $f; done", SAY, MISSED),
+        # A turn can be earned by its effect alone.
+        ("command:touch a.txt", MAKE, PASSED),
+        ("command:echo hi", [{"message": "x", "expect": NO_PROGRAM, "forbid": NO_PROGRAM}], MISSED),
+        # What one turn says is no reply of another, and no process of one turn lives in the next.
+        (replying("alpha beta", "nothing"), WORDS, ("failed", "below_threshold", 0.5)),
+        (replying("nothing", "alpha beta"), WORDS, ("failed", "below_threshold", 0.5)),
+        (LATE, TICKING, PASSED),
     ],
 )  # fmt: skip
-def test_silence_crashes_and_files_earn_nothing(agent: str, failed: str, talk: Run) -> None:
-    result = talk(
-        agent, turns=[{"message": "Say done.", "expect": "done", "forbid": "sorry"}], agent_timeout=1
-    )
-    assert _kind(result) == ("failed", failed, 0.0)
+def test_what_a_turn_earns(agent: str, turns: Any, kind: object, talk: Run) -> None:
+    assert _kind(talk(agent, turns, agent_timeout=1 if turns is SAY else 60)) == kind
 
 
 def test_a_conversation_that_is_broken_off_ends_and_the_rest_counts(talk: Run) -> None:
@@ -244,33 +260,6 @@ def test_a_conversation_that_is_broken_off_ends_and_the_rest_counts(talk: Run) -
     assert _kind(result)[:2] == ("failed", "agent_crashed")
     assert result.score == 0.0
     assert [one.not_run for one in result.steps] == [None, "step turn-1: the agent did not end by itself"]
-
-
-def test_a_turn_can_be_earned_by_its_effect_alone(talk: Run) -> None:
-    turns = [{"message": "Make a.txt.", "expect": {"command": "test -f a.txt"}}]
-    assert _kind(talk("command:touch a.txt", turns)) == ("passed", None, 1.0)
-    broken = [
-        {"message": "x", "expect": {"command": "no-such-program"}, "forbid": {"command": "no-such-program"}}
-    ]
-    assert _kind(talk("command:echo hi", broken)) == ("failed", "below_threshold", 0.0)
-
-
-def test_what_one_turn_says_is_no_reply_of_another(talk: Run) -> None:
-    turns = [{"message": "a", "expect": "alpha"}, {"message": "b", "expect": "beta"}]
-    assert talk(replying("alpha beta", "nothing"), turns).score == 0.5
-    assert talk(replying("nothing", "alpha beta"), turns).score == 0.5
-
-
-def test_no_process_of_one_turn_lives_in_the_next(talk: Run) -> None:
-    turns = [
-        {"message": "a", "expect": "started"},
-        {"message": "b", "expect": "looked", "forbid": {"command": "test -f ticking"}},
-    ]
-    late = (
-        "command:if test -f begun; then sleep 0.6; echo looked; else touch begun; "
-        "(sleep 0.4; touch ticking) >/dev/null 2>&1 & echo started; fi"
-    )
-    assert _kind(talk(late, turns)) == ("passed", None, 1.0)
 
 
 def test_replies_are_redacted(talk: Run, bench: Bench) -> None:

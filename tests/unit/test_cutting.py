@@ -46,7 +46,7 @@ from pytest_benchjobs.system.redact import Redactor
 from pytest_benchjobs.trial import fresh
 from pytest_benchjobs.trial.agent_programs import ids_of
 from pytest_benchjobs.trial.context import TrialContext
-from pytest_benchjobs.trial.ending import Ended, _listed
+from pytest_benchjobs.trial.end_agent import Ended, _listed
 from pytest_benchjobs.trial.sandboxes import Setup
 from pytest_benchjobs.trial.turns import statement_of
 from pytest_benchjobs.trial.work import copy_skills

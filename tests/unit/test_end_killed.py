@@ -17,9 +17,9 @@ import pytest
 from pytest_benchjobs.job import detach
 from pytest_benchjobs.job.begin import Begun
 from pytest_benchjobs.job.cancel import cancel, finish
+from pytest_benchjobs.job.dead_jobs import recover
 from pytest_benchjobs.job.end import is_complete
 from pytest_benchjobs.job.merge import Merge
-from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.job.running import RunningJob
 from pytest_benchjobs.job.ticket import Ticket
 from pytest_benchjobs.job.trials import Supplies

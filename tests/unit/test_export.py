@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import importlib.util
 import io
 import json
 import os
@@ -219,3 +221,34 @@ def test_files_of_a_trial_that_was_reused_twice_or_rescored_are_those_of_where_i
         assert row["reused"] == reused
         assert (cli.bundle(job).root / row["log"]).is_file()
         assert (row["log"], row["trajectory"]) == (f"{there}/agent.log", f"{there}/trajectory.jsonl")
+
+
+def test_parquet_has_typed_columns(cli: Cli, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    cli.make(JOB, [ended("P", usage=Usage(input_tokens=10, cost_usd=0.25)), ended("E", "lost")])
+    cli("export", JOB, "--out", tmp_path / "t.parquet")
+    table = parquet.read_table(tmp_path / "t.parquet").to_pylist()
+    rows_of = exported(cli, JOB)
+    for row in rows_of:
+        row |= {name: json.dumps(row[name]) for name in ("scores", "metrics")}
+        row |= {name: datetime.datetime.fromisoformat(row[name]) for name in ("started_at", "finished_at")}
+    assert table == rows_of
+
+
+def test_parquet_without_pyarrow_names_the_cure(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "pip install 'pytest-benchjobs[parquet]'" in cli.refused(
+        "export", JOB, "--out", tmp_path / "t.parquet"
+    )
+
+
+def test_an_unknown_suffix_is_told(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
+    assert (
+        "t.xlsx: written as CSV; --format, or a name in .csv, "
+        in cli("export", JOB, "--out", tmp_path / "t.xlsx").err
+    )
+    assert cli("export", JOB, "--out", tmp_path / "t.xlsx", "--format", "csv").err == ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import ScorerResult
 from pytest_benchjobs.model.scenario import ScorerSpec
-from pytest_benchjobs.scoring.files import check_files, score_files
+from pytest_benchjobs.scoring.expected_files import check_files, score_files
 from pytest_benchjobs.scoring.protocol import Scorer
 from pytest_benchjobs.scoring.result_file import Place, check_result_file, score_result_file
 

@@ -118,3 +118,24 @@ def test_what_changed_in_a_scenario_is_named(tmp_path: Path, capsys: pytest.Capt
     shutil.rmtree(JobBundle(directory, jobs[0]).root / "trials")
     assert run(*arguments) == 12
     assert "what changed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("file", ["texts", "a.bench.yaml"])
+def test_ids_of_an_earlier_version_pair_with_those_of_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    names = "abcdefghijkl"
+    make_job(tmp_path, SECOND, [ended("P", name, file=file) for name in names], hours_ago=3)
+    make_job(tmp_path, THIRD, [ended("PF"[name > "c"], name) for name in names])
+    against = (
+        "--baseline",
+        f"job:{SECOND}",
+        "--fail-on-regression",
+        "mean:5pp",
+        "--dir",
+        tmp_path,
+        "--ci",
+        "off",
+    )
+    assert run("gate", THIRD, *against) == 10
+    assert "12 scenarios" in capsys.readouterr().out

@@ -176,6 +176,33 @@ def test_a_whole_job_and_one_of_a_part() -> None:
 
 
 @pytest.mark.parametrize(
+    ("unselected", "scenarios", "status", "note"),
+    [
+        ((), 7, 12, None),  # dropped from the command, or from a settings file
+        (("other",), 7, 12, None),
+        (("hand",), 7, 0, "agent hand of the baseline: no trial was selected"),
+        (("*",), 7, 0, "agent hand of the baseline: no trial was selected"),
+        (
+            (),
+            5,
+            0,
+            "agent hand of the baseline: no trial was selected",
+        ),  # it only has scenarios that nobody ran
+    ],
+)
+def test_agents_that_a_selection_left_out_are_not_missing(
+    unselected: tuple[str, ...], scenarios: int, status: int, note: str | None
+) -> None:
+    by_hand = [row._replace(agent="hand") for row in rows(TEN)[5:]]
+    main = Resolved(side("main", [("before", [*rows(TEN), *by_hand])]))
+    job = record(planned=scenarios, partial=True, unselected_agents=unselected)
+    judged = judge_job(job, rows(TEN[:scenarios]), ASKED, main, at=AT)
+    assert judged.status == status
+    assert (note is None) or judged.report.notes[-1] == note
+    assert judge_job(record(unselected_agents=unselected), rows(TEN), ASKED, main, at=AT).status == 12
+
+
+@pytest.mark.parametrize(
     ("status", "exit_status"),
     [(JobStatus.CANCELLED, 12), (JobStatus.TIMEOUT, 12), (JobStatus.FAILED, 12), (JobStatus.BUDGET, 13)],
 )

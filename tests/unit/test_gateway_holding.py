@@ -10,8 +10,8 @@ import pytest
 
 from pytest_benchjobs.gateway import holding
 from pytest_benchjobs.gateway.holding import Holding
+from pytest_benchjobs.sandbox.command_timeout import Drained, wait_fairly
 from pytest_benchjobs.sandbox.protocol import Stopping
-from pytest_benchjobs.sandbox.stream import Drained, wait_fairly
 from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_until
 
 from .clocks import Clock

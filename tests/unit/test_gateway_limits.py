@@ -13,6 +13,7 @@ from pytest_benchjobs.gateway.client import Gateway, SpendingLimits
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
+from pytest_benchjobs.store.calls import logged_calls
 from pytest_benchjobs.store.layout import JobLayout
 from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_until
 
@@ -36,10 +37,18 @@ def test_a_trial_ends_at_its_limit(gateway: Gateway, model: Model) -> None:
     assert report.usage.calls == 2
 
 
-def test_calls_that_fail_use_up_nothing(gateway: Gateway, model: Model) -> None:
+def test_calls_that_fail_use_up_nothing_and_are_logged_as_refused_ones_are(
+    gateway: Gateway, model: Model, tmp_path: Path
+) -> None:
     model.says(lambda handler: handler.send_error(400), chat_answer())
-    with agent(gateway, model, limits={"max_calls": 1}) as one:
-        assert [one.chat().status for _ in range(3)] == [400, 200, 402]
+    terms = {"models": ["m-1"], "calls": tmp_path / "calls"}
+    with agent(gateway, model, limits={"max_calls": 1}, terms=terms) as one:
+        assert [one.chat(name).status for name in ("m-1", "dear", "m-1", "m-1")] == [400, 403, 200, 402]
+        assert one.call("/openai/v1/chat/completions", b"{").status == 400
+        one.route.close()
+    with (tmp_path / "calls").open("rb") as file:
+        logged = [(call.status, call.tokens[0]) for call in logged_calls(file) if call.answer]
+    assert logged == [(400, None), (403, None), (200, 1000), (402, None), (400, None)]
 
 
 def test_a_model_without_a_price_is_not_called_where_cost_is_limited(gateway: Gateway, model: Model) -> None:

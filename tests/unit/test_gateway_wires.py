@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from pytest_benchjobs.gateway.wires import Call, Kind, credentials, error_body, recognise, wire_of
+from pytest_benchjobs.gateway.outgoing import credentials
+from pytest_benchjobs.gateway.wires import Call, Kind, error_body, recognise, wire_of
 
 
 @pytest.mark.parametrize(

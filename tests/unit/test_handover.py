@@ -48,8 +48,8 @@ class Shell:
     def reply(self, text: str) -> None:
         self.replies.append(text)
 
-    def post(self, _url: str, _body: Any) -> tuple[int, Any]:
-        return 200, {"choices": [{"message": {"content": "asked"}}]}
+    def post(self, _url: str, body: Any) -> tuple[int, Any]:
+        return body.get("answers", (200, {"choices": [{"message": {"content": "asked"}}]}))
 
     def log(self, line: str) -> None:
         self.lines.append(line)
@@ -169,6 +169,41 @@ def test_the_last_reply_of_a_turn_is_its_last_step_unless_the_model_just_said_it
     _, steps = trajectory(handover, shell, tmp_path)
     said = [step["message"] for step in steps if step.get("source") == "agent"]
     assert said == ["hi there", "asked"]
+
+
+def test_an_answer_of_chat_is_a_step_with_its_calls_and_a_failure_is_one_too(tmp_path: Path) -> None:
+    handover, shell = Handover(), Shell()
+    call = {"id": "a", "function": {"name": "shell", "arguments": '{"command": "ls"}'}}
+    answers = [
+        (
+            200,
+            {"choices": [{"message": {"content": "x", "tool_calls": [call]}}], "usage": {"prompt_tokens": 7}},
+        ),
+        (
+            200,
+            {
+                "choices": [{"message": {"content": None, "tool_calls": [call]}}],
+                "usage": {"prompt_tokens": 9},
+            },
+        ),
+        (200, {"choices": [{"message": {"content": "y" * 100_000, "reasoning": "z" * 100_000}}]}),
+        (402, {"error": {"message": "no money"}}),
+        (502, "nothing"),
+    ]
+    with begun(handover, shell):
+        for answer in answers:
+            assert handover.call(lambda live, one=answer: handover.chat(live, {"answers": one})) == answer
+    _, steps = trajectory(handover, shell, tmp_path)
+    first, second, long, failed = steps[1:-1]
+    assert [(one["message"], one["metrics"]["prompt_tokens"]) for one in (first, second)] == [
+        ("x", 7),
+        ("", 9),
+    ]
+    assert first["tool_calls"][0]["arguments"] == second["tool_calls"][0]["arguments"] == {"command": "ls"}
+    assert (long["source"], "yyy" in long["message"]) == ("agent", True)
+    assert (
+        failed["message"] == "[a call of the model failed: 402 no money]\n[a call of the model failed: 502]"
+    )
 
 
 def test_a_driver_that_gives_up_is_an_agent_that_crashed(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ NO_TEXT_OF_OTHERS = {
     "gateway.counts: said[:_MOST_VALUES]",
     "gateway.record: _UNSAFE.sub('_', part).lstrip('.')[:_LONGEST_NAME]",
     # Searched, and not shown.
-    "scoring.files: text[:_SEARCHED]",
+    "scoring.expected_files: text[:_SEARCHED]",
     "scoring.answers: text[:SEARCHED]",
     "scoring.grids: text[-SEARCHED:]",
     "scoring.replies: place.inside[:LONGEST]",

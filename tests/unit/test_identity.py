@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.analysis.baseline.file import side_of_file
+from pytest_benchjobs.job.dead_jobs import recover
 from pytest_benchjobs.job.merge import Merge
-from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.store.bundle import BundleWarning, JobBundle

@@ -96,6 +96,18 @@ def test_what_is_there_is_kept(acme: Path, capsys: pytest.CaptureFixture[str]) -
     assert not [line for line in said if line.startswith("wrote")]
 
 
+@pytest.mark.parametrize("system", ["github", "gitlab", "jenkins"])
+def test_a_second_call_writes_nothing(acme: Path, capsys: pytest.CaptureFixture[str], system: str) -> None:
+    (acme / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    assert _init(capsys, "--ci", system)[0] == "found  project acme, main branch main"
+    before = sorted(acme.rglob("*"))
+    (acme / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    again = _init(capsys, "--ci", system)
+    assert sorted(acme.rglob("*")) == sorted([*before, acme / "pyproject.toml"])
+    assert "kept   benchmarks/acme.bench.yaml: exists already" in again
+    assert not [line for line in again if line.startswith(("next", "wrote")) or "testpaths" in line]
+
+
 @pytest.mark.parametrize(
     ("program", "first", "name", "image"),
     [

@@ -21,6 +21,9 @@ from pytest_benchjobs.model.job import JobConfig
         (["oracle"], {}, False),
         (["silent", "talks"], {}, True),
         (["unknown"], {}, False),
+        (["silent:gpt-5"], {}, False),
+        (["described:gpt-5"], {}, True),
+        (["described"], {}, False),
         ([], {}, False),
         (["silent"], {"OPENAI_API_KEY": "sk-0123456789"}, True),
         (["silent"], {"NOTE": "0123456789"}, False),
@@ -31,7 +34,8 @@ def test_a_gateway_is_needed_for_an_agent_that_talks_to_a_model_or_for_a_key(
 ) -> None:
     agents: Any = {
         name: SimpleNamespace(name=name, needs_model=needs_model)
-        for name, needs_model in (("talks", True), ("silent", False), ("oracle", True))
+        for name, needs_model in (("talks", True), ("silent", False), ("oracle", True), ("described", False))
     }
-    config = JobConfig(directory=tmp_path, agents=tuple(AgentSpec(name=name) for name in named))
+    agents["described"].endpoints = lambda *_: ()
+    config = JobConfig(directory=tmp_path, agents=tuple(AgentSpec.parse(name) for name in named))
     assert needed(config, agents, secrets) is is_needed

@@ -85,27 +85,30 @@ def test_one_that_waits_for_ever_fails_under_its_name(tmp_path: Path, options: t
     assert "4 failed, 2 passed, 2 errors" in output
 
 
-def test_one_that_no_signal_reaches_is_named_by_its_stack(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(STUCK)
-    output = _run(tmp_path, limit="0.5")
-    assert "Timeout" in output
-    assert "in test_stuck" in output
+CLOCK = """
+import time
+
+def test_stops_it(monkeypatch): monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+
+def test_after(): pass
+"""
 
 
-@pytest.mark.extended
-def test_one_that_no_signal_reaches_is_named_by_xdist_and_the_others_run(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(STUCK)
-    output = _run(tmp_path, "-n", "1", limit="0.5")
-    assert "crashed while running 'test_it.py::test_stuck'" in output
-    assert "1 failed, 1 passed" in output
-
-
-def test_one_that_replaces_the_clock_of_the_process_fails(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import time\n\n"
-        "def test_stops_it(monkeypatch):\n    monkeypatch.setattr(time, 'monotonic', lambda: 1.0)\n\n"
-        "def test_after(): pass\n"
-    )
-    output = _run(tmp_path, limit="60")
-    assert "it replaces the clock of the whole process: use tests.support.set_clock" in output
-    assert "1 failed, 1 passed" in output
+@pytest.mark.parametrize(
+    ("text", "options", "limit", "printed"),
+    [
+        (STUCK, (), "0.5", ("Timeout", "in test_stuck")),
+        pytest.param(
+            STUCK, ("-n", "1"), "0.5", ("crashed while running 'test_it.py::test_stuck'", "1 failed, 1 passed"),
+            marks=pytest.mark.extended,
+        ),
+        (CLOCK, (), "60", ("it replaces the clock of the whole process: use tests.support.set_clock", "1 failed, 1 passed")),
+    ],
+    ids=["no signal reaches it", "and xdist runs the others", "the clock of the process"],
+)  # fmt: skip
+def test_one_that_cannot_be_interrupted_is_named(
+    tmp_path: Path, text: str, options: tuple[str, ...], limit: str, printed: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_it.py").write_text(text)
+    output = _run(tmp_path, *options, limit=limit)
+    assert [part for part in printed if part not in output] == []

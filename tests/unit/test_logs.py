@@ -52,7 +52,7 @@ def test_each_trial_gets_a_directory(cli: Cli, out: Path) -> None:
     assert (results["outcome"], results["score"], results["failure"]) == ("failed", 0.25, why)
     assert results["scorers"] == [
         {
-            "name": "right", "type": "bash", "weight": 1.0, "score": 0.25, "status": "complete",
+            "name": "right", "type": "bash", "weight": 1.0, "score": 0.25, "status": "complete", "definition": {},
             "output": "said so\n", "error": None,
         }
     ]  # fmt: skip
@@ -94,6 +94,8 @@ def test_a_run_or_a_scenario_or_a_trial_may_be_chosen(cli: Cli, out: Path) -> No
             (["--run", "2", "--scenario", "count"], ["nop/count-1", "nop/count-2"]),
             (["--scenario", "sums"], ["oracle/sums-1", "oracle/sums-2"]),
             (["--scenario", "a.bench.yaml::sums[oracle-2]"], ["oracle/sums-2"]),
+            (["--scenario", "texts::sums[oracle-2]"], ["oracle/sums-2"]),
+            (["--scenario", "sums[oracle-2]"], ["oracle/sums-2"]),
         ]
     ):
         place = out / str(number)
@@ -106,7 +108,11 @@ def test_a_run_or_a_scenario_or_a_trial_may_be_chosen(cli: Cli, out: Path) -> No
     [
         (["--run", f"{JOB}.9"], f"there is no run '{JOB}.9' in job {JOB}: it has {JOB}.1, {JOB}.2"),
         (["--scenario", "coutn"], f"there is no trial of scenario 'coutn' in job {JOB}. Did you mean count?"),
-        (["--scenario", "sums", "--run", "2"], f"there is no trial of scenario 'sums' in run {JOB}.2"),
+        (
+            ["--scenario", "sums", "--run", "2"],
+            f"there is no trial of scenario 'sums' in run {JOB}.2: it has count",
+        ),
+        (["--scenario", "zz"], f"there is no trial of scenario 'zz' in job {JOB}: it has count, sums"),
     ],
 )
 def test_an_unknown_run_or_scenario_is_one_line(

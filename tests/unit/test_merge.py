@@ -50,7 +50,7 @@ ELSEWHERE = Owner(host="elsewhere", boot="b", pid=1, started="1")
 
 def made(name: str = "count", agent: str = "oracle", **changes: Any) -> TrialResult:
     changes.setdefault("scorers", (ScorerResult(name="right", type="bash", weight=1, score=1.0),))
-    return result(trial(name, agent), **changes)
+    return result(trial(name, agent, file=changes.pop("file", "a.bench.yaml")), **changes)
 
 
 def failed(name: str, **changes: Any) -> TrialResult:
@@ -75,7 +75,7 @@ def make(
     made = record(directory, id=job, totals=totals(results), **{**values, **changes})
     bundle = JobBundle.create(directory, made)
     for of in results:
-        place = bundle.begin(trial(of.scenario, of.agent.label, of.attempt))
+        place = bundle.begin(trial(of.scenario, of.agent.label, of.attempt, of.node_id.partition("::")[0]))
         place.layout.agent_log.write_text(f"log of {of.scenario} in {job}\n")
         (place.layout.artifacts / "out.txt").write_text("out")
         place.commit(of)
@@ -352,6 +352,30 @@ def test_shards_become_one_job(there: Path, here: Path, history: History, mergin
     assert (bundle.root / "junit.xml").is_file()
     assert [row.id for row in each(history, JOBS)] == [merged.job]
     assert [event.message for event in history.events(merged.job)] == [f"merged from {JOB} {OTHER}"]
+
+
+def test_ids_of_an_earlier_version_are_those_of_the_same_trials(
+    there: Path, here: Path, history: History, merging: Merge
+) -> None:
+    earlier = (made("a", file="texts"), failed("b", file="texts", finished_at=NOW + 9 * SECOND))
+    parts = [make(there, *earlier), make(there, made("a"), made("b"), broken("c"), job=OTHER)]
+    for roots in (parts, parts[::-1]):
+        one = merging.make_one("nightly", [part.root for part in roots])
+        assert {row.node_id: row.outcome for row in history.trials(one.job)} == {
+            trial("a").node_id: "passed", trial("b").node_id: "failed", trial("c").node_id: "error",
+        }  # fmt: skip
+    # The same job, resumed by a later version on one of the machines.
+    make(here, *earlier, index=True)
+    for changes in ({}, {"finished_at": NOW + 20 * SECOND}):
+        shutil.rmtree(there)
+        source = make(there, made("b", **changes), made("c"))
+        assert merging.bring_in(source.root).trials == 3
+        outcome = "passed" if changes else "failed"
+        assert {row.node_id: row.outcome for row in history.trials(JOB)} == {
+            trial("a", file="texts").node_id: "passed", trial("b").node_id: outcome, trial("c").node_id: "passed",
+        }  # fmt: skip
+    shutil.rmtree(there)
+    assert merging.bring_in(make(there, *earlier).root).trials == 3
 
 
 @pytest.mark.parametrize(

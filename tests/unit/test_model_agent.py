@@ -183,14 +183,6 @@ def test_arguments_may_come_as_an_object_and_calls_without_an_id(tmp_path: Path)
     assert shell.bodies[-1]["messages"][-1]["tool_call_id"] == "call-1-1"
 
 
-def test_turns_are_limited(tmp_path: Path) -> None:
-    shell = FakeShell([calls("again")])
-    status, reading, _ = worked(tmp_path, shell, max_turns=3)
-    assert (status, reading.ending) == (1, Ending.TURN_LIMIT)
-    assert reading.message == "it reached its limit of 3 turns"
-    assert len(shell.bodies) == 3
-
-
 def test_calls_of_an_answer_are_limited(tmp_path: Path) -> None:
     shell = FakeShell([calls(*["x"] * 1000), says("ok")])
     worked(tmp_path, shell)
@@ -226,34 +218,31 @@ def test_reasoning_is_in_the_trajectory_whatever_a_server_calls_it(
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "ending", "message"),
+    ("answers", "ending", "message"),
     [
-        (401, {"error": {"message": "Incorrect API key"}}, Ending.AUTHENTICATION, "answered 401: Incorrect API key"),
-        (404, {"error": {"message": "no model"}}, Ending.UNKNOWN_MODEL, "answered 404: no model"),
-        (400, {"error": {"message": "too long"}}, Ending.REFUSED, "answered 400: too long"),
-        (429, {"error": {"message": "slower"}}, Ending.RATE_LIMITED, "answered 429: slower"),
-        (429, {"error": {"code": "insufficient_quota"}}, Ending.QUOTA, "insufficient_quota"),
-        (400, {"message": "flat", "error": "short"}, Ending.REFUSED, "answered 400: flat"),
-        (400, {"error": "short"}, Ending.REFUSED, "answered 400: short"),
-        (400, {"x": "y" * 400}, Ending.REFUSED, f"answered 400: {json.dumps({'x': 'y' * 400})[:300]}"),
-        (503, "<html>down</html>", Ending.ENDPOINT_DOWN, "answered 503: <html>down</html>"),
-        (200, {"choices": []}, Ending.ENDPOINT_DOWN, "not a chat completion"),
-        (200, "hello", Ending.ENDPOINT_DOWN, "not a chat completion: hello"),
+        ([(401, {"error": {"message": "Incorrect API key"}})], Ending.AUTHENTICATION, "answered 401: Incorrect API key"),
+        ([(404, {"error": {"message": "no model"}})], Ending.UNKNOWN_MODEL, "answered 404: no model"),
+        ([(400, {"error": {"message": "too long"}})], Ending.REFUSED, "answered 400: too long"),
+        ([(429, {"error": {"message": "slower"}})], Ending.RATE_LIMITED, "answered 429: slower"),
+        ([(429, {"error": {"code": "insufficient_quota"}})], Ending.QUOTA, "insufficient_quota"),
+        ([(400, {"message": "flat", "error": "short"})], Ending.REFUSED, "answered 400: flat"),
+        ([(400, {"error": "short"})], Ending.REFUSED, "answered 400: short"),
+        ([(400, {"x": "y" * 400})], Ending.REFUSED, f"answered 400: {json.dumps({'x': 'y' * 400})[:300]}"),
+        ([(503, "<html>down</html>")], Ending.ENDPOINT_DOWN, "answered 503: <html>down</html>"),
+        ([(200, {"choices": []})], Ending.ENDPOINT_DOWN, "not a chat completion"),
+        ([(200, "hello")], Ending.ENDPOINT_DOWN, "not a chat completion: hello"),
+        ([calls("a"), ConnectionResetError("the answer broke off")], Ending.ENDPOINT_DOWN, "the answer broke off"),
+        ([calls("again")], Ending.TURN_LIMIT, "it reached its limit of 3 turns"),
     ],
 )  # fmt: skip
-def test_an_error_of_the_endpoint_ends_it_at_once(
-    tmp_path: Path, status: int, said: Any, ending: Ending, message: str
+def test_an_error_of_the_endpoint_and_a_limit_of_turns_end_it_at_once(
+    tmp_path: Path, answers: list[Any], ending: Ending, message: str
 ) -> None:
-    shell = FakeShell([(status, said)])
-    code, reading, _ = worked(tmp_path, shell)
-    assert (code, reading.ending, len(shell.bodies)) == (1, ending, 1)
+    shell = FakeShell(answers)
+    code, reading, _ = worked(tmp_path, shell, max_turns=3)
+    assert (code, reading.ending) == (1, ending)
+    assert len(shell.bodies) == (3 if ending is Ending.TURN_LIMIT else len(answers))
     assert message in (reading.message or "")
-
-
-def test_an_answer_that_breaks_off_is_the_endpoints_fault(tmp_path: Path) -> None:
-    shell = FakeShell([calls("a"), ConnectionResetError("the answer broke off")])
-    code, reading, _ = worked(tmp_path, shell)
-    assert (code, reading.ending, reading.message) == (1, Ending.ENDPOINT_DOWN, "the answer broke off")
 
 
 def test_an_answer_that_a_filter_held_back_is_a_refusal(tmp_path: Path) -> None:

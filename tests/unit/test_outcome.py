@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,28 +82,43 @@ def test_every_row_of_the_table_is_what_is_done() -> None:
             assert fails(ending) == (rest[0] if outcome == "failed" else None)
 
 
-@pytest.mark.parametrize("status", [1, 2, 143])
-def test_without_a_word_of_the_agent_its_exit_status_counts(status: int) -> None:
-    assert ended(0) is None
-    assert ended(status) is Ending.CRASHED
-    assert ended(137) is Ending.KILLED
+OF_LIMIT = {"timed_out": True, "seconds": 16.0, "waited": 14.0}
+ENDINGS: list[tuple[Ending | None, dict[str, Any]]] = [
+    # Without a word of the agent its exit status counts,
+    (None, {}),
+    *((Ending.CRASHED, {"status": status}) for status in (1, 2, 143)),
+    (Ending.KILLED, {"status": 137}),
+    (Ending.NO_LAST_WORD, {"said": Ending.NO_LAST_WORD}),
+    (Ending.CRASHED, {"said": Ending.NO_LAST_WORD, "status": 1}),
+    # else its last word, unless it was killed.
+    *((word, {"said": word, "status": status}) for word in (Ending.SUCCESS, Ending.TURN_LIMIT) for status in (0, 1, 144)),
+    (Ending.KILLED, {"said": Ending.CRASHED, "status": 137}),
+    # What the gateway saw outweighs a word of failure.
+    *((seen, {"said": Ending.CRASHED, "seen": seen, "status": 1}) for seen in sorted(ERRORS)),
+    *((seen, {"seen": seen, **more}) for seen in sorted(ERRORS) for more in ({}, {"timed_out": True})),
+    (Ending.ENDPOINT_DOWN, {"said": Ending.NO_LAST_WORD, "seen": Ending.ENDPOINT_DOWN}),
+    # Success outweighs a call that failed on the way, but never a limit; a refusal is one whatever the agent makes of it.
+    (Ending.SUCCESS, {"said": Ending.SUCCESS, "seen": Ending.RATE_LIMITED}),
+    *((seen, {"said": Ending.SUCCESS, "seen": seen}) for seen in (Ending.BUDGET, Ending.QUOTA)),
+    *((Ending.REFUSED, {"said": said, "seen": Ending.REFUSED}) for said in (Ending.SUCCESS, Ending.GAVE_UP, Ending.REFUSED, Ending.CRASHED)),
+    # Time that is up is the agent's, unless the endpoint was gone.
+    *((Ending.TIMED_OUT, {"timed_out": True, **more}) for more in ({}, {"said": Ending.SUCCESS}, {"seen": Ending.REFUSED})),
+    (Ending.REFUSED, {"timed_out": True, "stopped": True, "seen": Ending.REFUSED}),
+    # Who waited for a silent endpoint is not to blame, unless it got on.
+    (Ending.ENDPOINT_DOWN, {"status": 1, "seconds": 200, "waited": 150}),
+    (Ending.SUCCESS, {"said": Ending.SUCCESS, "seconds": 200, "waited": 150}),
+    (Ending.ENDPOINT_DOWN, {"said": Ending.SUCCESS, "seconds": 200, "waited": 150, "answered": 0}),
+    # Time that it took to end an agent is not the endpoint's.
+    (Ending.TIMED_OUT, {**OF_LIMIT, "timeout": 10.0}),
+    (Ending.ENDPOINT_DOWN, {**OF_LIMIT, "timeout": 14.5}),
+    (Ending.TIMED_OUT, {**OF_LIMIT, "timeout": 5.0, "held": 5.0}),
+    (Ending.GATEWAY, {**OF_LIMIT, "timeout": 13.0, "held": 5.0}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("status", [0, 1, 144])
-def test_the_last_word_counts_for_more_than_the_exit_status(status: int) -> None:
-    assert ended(status, said=Ending.SUCCESS) is Ending.SUCCESS
-    assert ended(status, said=Ending.TURN_LIMIT) is Ending.TURN_LIMIT
-
-
-def test_an_agent_that_was_killed_said_nothing_that_counts() -> None:
-    assert ended(137, said=Ending.CRASHED) is Ending.KILLED
-
-
-@pytest.mark.parametrize("seen", sorted(ERRORS))
-def test_what_the_gateway_saw_outweighs_a_word_of_failure(seen: Ending) -> None:
-    assert ended(1, said=Ending.CRASHED, seen=seen) is seen
-    assert ended(0, seen=seen) is seen
-    assert ended(timed_out=True, seen=seen) is seen
+@pytest.mark.parametrize(("ending", "case"), ENDINGS)
+def test_what_outweighs_what(ending: Ending | None, case: dict[str, Any]) -> None:
+    assert ended(**case) is ending
 
 
 @pytest.mark.parametrize("said", sorted(ERRORS))
@@ -111,25 +127,6 @@ def test_no_agent_talks_its_way_out_of_a_failure(said: Ending) -> None:
     nothing_seen = RouteReport(Usage(), None, None, (), (), None)
     assert ending_of(result, AgentReading(ending=said), nothing_seen)[0] is Ending.CRASHED
     assert ending_of(result, AgentReading(ending=said), None)[0] is said  # nobody else could know
-
-
-def test_success_outweighs_a_call_that_failed_on_the_way_but_never_a_limit() -> None:
-    assert ended(said=Ending.SUCCESS, seen=Ending.RATE_LIMITED) is Ending.SUCCESS
-    assert ended(said=Ending.SUCCESS, seen=Ending.BUDGET) is Ending.BUDGET
-    assert ended(said=Ending.SUCCESS, seen=Ending.QUOTA) is Ending.QUOTA
-
-
-def test_time_that_is_up_is_the_agents_unless_the_endpoint_was_gone() -> None:
-    assert ended(timed_out=True) is Ending.TIMED_OUT
-    assert ended(timed_out=True, said=Ending.SUCCESS) is Ending.TIMED_OUT
-    assert ended(timed_out=True, seen=Ending.REFUSED) is Ending.TIMED_OUT
-    assert ended(timed_out=True, stopped=True, seen=Ending.REFUSED) is Ending.REFUSED
-
-
-def test_an_agent_that_waited_for_a_silent_endpoint_is_not_to_blame_unless_it_got_on() -> None:
-    assert ended(1, seconds=200, waited=150) is Ending.ENDPOINT_DOWN
-    assert ended(0, said=Ending.SUCCESS, seconds=200, waited=150) is Ending.SUCCESS
-    assert ended(0, said=Ending.SUCCESS, seconds=200, waited=150, answered=0) is Ending.ENDPOINT_DOWN
 
 
 @pytest.mark.parametrize(
@@ -149,27 +146,6 @@ def test_a_failure_that_is_not_how_it_ended_is_a_note(
     report = RouteReport(Usage(), seen, "500: no", {}, (), None, waited=14.2, answers_others=others)
     note = words and f"the last call of the model {words}, so the work is graded"
     assert graded_in_spite_of(report, ending) == note
-
-
-def test_without_a_last_word_the_exit_status_counts() -> None:
-    assert ended(0, said=Ending.NO_LAST_WORD) is Ending.NO_LAST_WORD
-    assert ended(1, said=Ending.NO_LAST_WORD) is Ending.CRASHED
-    assert ended(0, said=Ending.NO_LAST_WORD, seen=Ending.ENDPOINT_DOWN) is Ending.ENDPOINT_DOWN
-
-
-@pytest.mark.parametrize("said", [Ending.SUCCESS, Ending.GAVE_UP, Ending.REFUSED, Ending.CRASHED])
-def test_a_refusal_is_one_whatever_the_agent_makes_of_it(said: Ending) -> None:
-    assert ended(0, said=said, seen=Ending.REFUSED) is Ending.REFUSED
-
-
-def test_time_that_it_took_to_end_an_agent_is_not_the_endpoints() -> None:
-    for timeout, held, ending in [
-        (10.0, 0.0, Ending.TIMED_OUT),
-        (14.5, 0.0, Ending.ENDPOINT_DOWN),
-        (5.0, 5.0, Ending.TIMED_OUT),
-        (13.0, 5.0, Ending.GATEWAY),
-    ]:
-        assert ended(timed_out=True, seconds=16.0, waited=14.0, timeout=timeout, held=held) is ending
 
 
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:

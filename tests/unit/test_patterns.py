@@ -18,7 +18,7 @@ from pytest_benchjobs.model.pattern import pattern_fault
 from pytest_benchjobs.model.scenario import Feedback, ScorerSpec
 from pytest_benchjobs.scoring import patterns
 from pytest_benchjobs.scoring.answers import match_of
-from pytest_benchjobs.scoring.files import score_files
+from pytest_benchjobs.scoring.expected_files import score_files
 from pytest_benchjobs.scoring.patterns import limited, search, substitute
 from pytest_benchjobs.scoring.turn import _is_said
 from pytest_benchjobs.trial.turns import statement_of

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.verdict import group_id, verdict, verdicts
+from pytest_benchjobs.analysis.verdict import verdict, verdicts
 from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.node_ids import group_id
 from pytest_benchjobs.model.policy import Policy, parse_policy
 from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage

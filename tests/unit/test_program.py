@@ -146,9 +146,14 @@ def test_the_agent_gets_its_arguments_and_variables_and_nothing_else(door: Door)
     }
 
 
-def test_the_agent_begins_whether_or_not_the_gateway_has_looked(door: Door) -> None:
+@pytest.mark.parametrize(
+    ("argv", "printed"), [(["/bin/echo", "done"], "done\n"), ([], "")], ids=["agent", "nothing"]
+)
+def test_the_socket_is_handed_over_and_the_agent_begins_whether_or_not_the_gateway_has_looked(
+    door: Door, argv: list[str], printed: str
+) -> None:
     door.listen()
-    assert door.run("/bin/echo", "done") == (0, "done\n", "")
+    assert door.run(*argv) == (0, printed, "")
     listener, _ = door.take()
     listener.close()
 
@@ -185,13 +190,6 @@ def test_a_port_is_taken_again_though_connections_of_the_turn_before_have_not_ti
         with listener, socket.create_connection(("127.0.0.1", door.port)) as client:
             listener.accept()[0].close()  # whoever closes first is the one that waits
             assert client.recv(1) == b""
-
-
-def test_without_a_command_it_hands_the_socket_over_and_ends(door: Door) -> None:
-    door.listen()
-    assert door.run() == (0, "", "")
-    listener, _ = door.take()
-    listener.close()
 
 
 @pytest.mark.parametrize(("argv", "number"), [(["/no/such"], errno.ENOENT), (["/"], errno.EACCES)])

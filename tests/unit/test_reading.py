@@ -23,6 +23,8 @@ from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import ago, cost
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.listing import latest_runs
+from pytest_benchjobs.store.reader import HistoryReader
 
 from ..console import COMMAND
 from .cli import Cli, Said, cli, origin
@@ -124,6 +126,13 @@ def test_jobs_of_a_selection_do_not_bury_the_others(jobs: Cli, looked_at: list[s
         assert [job["id"] for job in document["jobs"]] == expected, arguments
         assert document["earlier_selections"] == more, arguments
         assert {job["id"] for job in document["jobs"] if job["selection"]} == {*looked_at} & {*expected}
+    assert "Trials:    1 of 1 ended, of a selection of scenarios" in jobs("summary", old).lines
+    assert not jobs.document("summary", FIRST)["selection"]
+    with HistoryReader.of(jobs.directory) as history:
+        for among in ((), (SECOND, *looked_at)):
+            latest = {row.agent: row.job for row in latest_runs(history, among)}
+            assert latest == {"oracle": SECOND, CODEX: SECOND}, "a selection is not what an agent scores"
+        assert latest_runs(history, looked_at)[0].job in looked_at
     shown = jobs("list", "--all").lines
     assert [line.split()[1] for line in shown[1:6]] == [
         "nightly", "-", "(selection)", "(selection)", "nightly",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.job.dead_jobs import recover as recover_jobs
 from pytest_benchjobs.job.end import Ending, end
-from pytest_benchjobs.job.recover import recover as recover_jobs
 from pytest_benchjobs.model.errors import DiskFull, InputError
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
@@ -157,7 +157,7 @@ def test_only_one_process_recovers_at_a_time(tmp_path: Path, dead: Owner) -> Non
         bundle = JobBundle.create(tmp_path, record(tmp_path, id=f"job{number}", owner=dead))
         bundle.begin(trial()).commit(result(job=bundle.id))
     code = (
-        "import sys; from pathlib import Path; from pytest_benchjobs.job.recover import recover\n"
+        "import sys; from pathlib import Path; from pytest_benchjobs.job.dead_jobs import recover\n"
         "from pytest_benchjobs.store.history import History\n"
         "for done in recover(Path(sys.argv[1]), History(Path(sys.argv[1]) / 'history.sqlite')): print(done.message)"
     )

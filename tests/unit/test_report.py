@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -19,6 +20,7 @@ from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
 from pytest_benchjobs.model.scenario import GradeIn
+from pytest_benchjobs.report.alike import alike
 from pytest_benchjobs.report.console import describe, failure_text, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
@@ -305,6 +307,70 @@ def test_the_summary_shows_agents_errors_and_failures(results: list[TrialResult]
         "",
         f"Job `{JOB}`, 2026-11-21 05:47 UTC, took 3m00s.",
     ]
+
+
+_CRASH = {"failure": Why(class_="agent_crashed", message="status 1")}
+
+
+@pytest.mark.parametrize(
+    ("scores", "titles"),
+    [
+        ((0.5,), ["a.bench.yaml::bad[codex:gpt-5.5-1]"]),
+        ((0.0, 0.0, 0.0), ["a.bench.yaml::bad[codex:gpt-5.5] (3 of 3 attempts)"]),
+        ((0.0, 1.0, 0.0), ["a.bench.yaml::bad[codex:gpt-5.5] (attempts 1 and 3 of 3)"]),
+        (
+            (0.0, 0.25, 0.0, 0.0),
+            [
+                "a.bench.yaml::bad[codex:gpt-5.5] (attempts 1, 3 and 4 of 4)",
+                "a.bench.yaml::bad[codex:gpt-5.5-2]",
+            ],
+        ),
+    ],
+)
+def test_attempts_that_ended_alike_are_told_once(scores: tuple[float, ...], titles: list[str]) -> None:
+    config = JobConfig(directory=Path(), attempts=len(scores))
+    attempts = [
+        failed(score=score).model_copy(
+            update={"attempt": number, "node_id": f"a.bench.yaml::bad[codex:gpt-5.5-{number}]"}
+        )
+        for number, score in enumerate(scores, 1)
+    ]
+    unsolved = [one for one in attempts if one.score != 1]
+    assert [one.title for one in alike(unsolved, config)] == titles
+    summary = summary_markdown(record(Path(), config=config), unsolved)
+    assert [line.split("`")[1] for line in summary.splitlines() if line.startswith("| `a.bench")] == titles
+    crashed = [unsolved[0].model_copy(update=_CRASH), *unsolved[1:]]
+    assert len(alike(crashed, config)) == min(len(titles) + 1, len(unsolved))
+
+
+@pytest.mark.parametrize(
+    ("usage", "limits", "cells", "line"),
+    [
+        ({}, {}, None, None),
+        ({}, {"max_cost": 5.0}, None, "Models: unknown of $5.00 (--bench-max-cost)."),
+        (
+            {"input_tokens": 11_000, "output_tokens": 1000, "cost_usd": 0.125},
+            {"max_cost": 5.0, "max_tokens": 2_000_000},
+            ["12k", "$0.12"],
+            "Models: $0.12 of $5.00 (--bench-max-cost), 12k of 2M (--bench-max-tokens).",
+        ),
+        (
+            {"cost_usd": 0.031, "calls": 7},
+            {"max_calls": 1000},
+            ["$0.0310"],
+            "Models: 7 of 1,000 (--bench-max-calls).",
+        ),
+    ],
+)
+def test_the_summary_has_tokens_and_cost_where_they_are_known(
+    usage: dict[str, Any], limits: dict[str, Any], cells: list[str] | None, line: str | None
+) -> None:
+    spent = Usage(**usage)
+    about = record(Path(), config=JobConfig(directory=Path(), **limits), spent=spent)
+    lines = summary_markdown(about, [result(usage=spent)]).splitlines()
+    (row,) = [line for line in lines if line.startswith("| `oracle`")]
+    assert row.split(" | ")[8:-1] == (cells or [])
+    assert [line for line in lines if line.startswith("Models")] == ([line] if line else [])
 
 
 def test_hostile_text_stays_one_cell_of_code() -> None:

@@ -33,7 +33,7 @@ KNOWN = Known(reason="x", mode=KnownMode.EXPECTED_FAIL)
         ("cost", 0.1, "$0.10", "+$0.10"),
         ("cost", 0.0999, "$0.0999", "+$0.0999"),
         ("cost", -0.5, "$-0.50", "-$0.50"),
-        ("cost", 0.0, "$0.0000", "+$0.0000"),
+        ("cost", 0.0, "$0.00", "+$0.00"),
         ("duration", -3.0, "-3.0s", "-3.0s"),
         ("duration", 0.0, "0.0s", "+0.0s"),
         ("tokens", 3400.0, "3,400", "+3,400"),
@@ -123,8 +123,8 @@ def test_a_comparison_in_lines() -> None:
         "benchmark       A       B  delta (B-A)  winner   n       95 % interval      p  p worse  detectable",
         "texts      0.7500  0.5000      -0.2500  (A)     12  -0.5000 .. +0.0000  0.060    0.030      0.4000",
         "",
-        "per attempt   cost A  cost B  tokens A  tokens B  time A  time B  errors A  errors B",
-        "texts        $0.5000       -         -      1200   1m35s       -         0         2",
+        "per attempt  cost A  cost B  tokens A  tokens B  time A  time B  errors A  errors B",
+        "texts         $0.50       -         -      1200   1m35s       -         0         2",
         "(A), (B): ahead, but not significantly (p >= 0.05)",
     ]
 

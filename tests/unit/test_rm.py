@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,21 @@ def test_a_removal_that_was_killed_is_finished(directory: Path) -> None:
     assert run("rm", OLD, "--dir", directory) == 0
     assert [path.name for path in (directory / "jobs").iterdir() if path.is_dir()] == [NEW]
     assert _jobs(directory) == [NEW]
+
+
+@pytest.mark.parametrize(("answer", "more", "status"), [("n\n", (), 1), ("y\n", (), 0), ("", ("--yes",), 0)])
+def test_a_terminal_is_asked_first(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    directory: Path,
+    answer: str,
+    more: tuple[str, ...],
+    status: int,
+) -> None:
+    typed = io.StringIO(answer)
+    monkeypatch.setattr(sys, "stdin", typed)
+    for stream in (typed, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert run("rm", NEW, "--dir", directory, *more) == status
+    assert _jobs(directory) == ([OLD, NEW] if status else [OLD])
+    assert (f"Remove 1 job, with results and logs: {NEW}? [y/N]:" in capsys.readouterr().err) == bool(answer)

@@ -19,7 +19,7 @@ from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.rows import pair_row
 
 from .records import JOB, result, trial
-from .test_fate import Ticket
+from .test_trial_fate import Ticket
 
 MEAN = (parse_rule("mean:any"),)
 NAMES = [f"s{number:02}" for number in range(20)]

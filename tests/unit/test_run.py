@@ -124,6 +124,14 @@ def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixtur
     assert shown(capsys, "--profile", "bare", "--all")[:2] == ["--bench=*", "--bench-profile=bare"]
 
 
+def test_both_options_for_benchmarks_go_with_scenarios(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [shown(capsys, option, "a", "--scenarios", "s") for option in ("--benchmark", "--benchmarks")]
+    assert calls[0] == calls[1]
+    assert "--bench-scenario=s" in calls[0]
+
+
 def test_what_is_behind_two_dashes_is_for_pytest(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "toy.bench.yaml").write_text("")
     expected = ["--bench=tb2", *HOW, *["-n", "4", "-k", "a or b"]]
@@ -165,7 +173,6 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
     ("arguments", "message"),
     [
         ([], "nothing to run; give --benchmark, --scenarios or --all"),
-        (["--benchmark", "a", "--scenarios", "s"], "--benchmark and --scenarios cannot both be given; for some scenarios of a benchmark use --benchmarks NAME --scenarios ID"),
         (["--all", "--benchmarks", "a"], "--all and --benchmark cannot both be given"),
         (["--benchmarks", ","], "--benchmarks is empty; name a benchmark"),
         (["--benchmark", "a", "--secrets", "TOKEN="], "--secrets: TOKEN= names no secret; write VARIABLE=NAME"),
@@ -286,7 +293,7 @@ def test_the_status_is_that_of_pytest(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert call_pytest(Call(("--version",), tmp_path)) == 0
     assert call_pytest(Call(("--nonsense",), tmp_path)) == 4
     assert call_pytest(Call(("test_it.py", "-p", "no:cacheprovider"), tmp_path)) == 137
-    assert Call(("--version",), tmp_path).command == [sys.executable, "-m", "pytest", "--version"]
+    assert Call(("--version",), tmp_path).command == [sys.executable, "-P", "-m", "pytest", "--version"]
 
 
 @pytest.mark.parametrize(

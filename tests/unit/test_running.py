@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_benchjobs.sandbox.command_timeout import Drained, wait_fairly
 from pytest_benchjobs.sandbox.docker import running as module
 from pytest_benchjobs.sandbox.docker.running import Held, Running
 from pytest_benchjobs.sandbox.protocol import Stopping
-from pytest_benchjobs.sandbox.stream import Drained, wait_fairly
 
 from .clocks import Clock
 

@@ -28,7 +28,7 @@ from pytest_benchjobs.store.liveness import has_beaten
 from pytest_benchjobs.store.quotas import write
 
 from .records import JOB, record, result, trial
-from .test_fate import Ticket
+from .test_trial_fate import Ticket
 
 Job = RunningJob[Ticket]
 Make = Callable[..., Job]

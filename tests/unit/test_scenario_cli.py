@@ -148,7 +148,7 @@ def test_scenarios_are_listed_and_shown_but_their_answers_are_not(project: Path)
 
 def test_what_is_written_is_validated_without_running(project: Path) -> None:
     run("new", "one")
-    assert "1 scenario: no mistake in what is written" in run("validate", "--schema-only")
+    assert "1 scenario: no mistakes in the files" in run("validate", "--schema-only")
     out = run("validate", "--schema-only", "--scenarios", "noe", status=1)
     assert "there is no scenario 'noe'; did you mean 'one'?" in out
     path = project / "benchmarks/acme.bench.yaml"

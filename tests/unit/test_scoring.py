@@ -29,8 +29,14 @@ from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult, File
-from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
-from pytest_benchjobs.scoring.grade import combine
+from pytest_benchjobs.scoring.builtin import (
+    builtin_scorers,
+    score_bash,
+    score_command,
+    score_harbor,
+    score_tests,
+)
+from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
 from pytest_benchjobs.scoring.output import Statements, Tail
 from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 from pytest_benchjobs.scoring.scores import (
@@ -41,6 +47,7 @@ from pytest_benchjobs.scoring.scores import (
     parse_reward,
     parse_score,
 )
+from pytest_benchjobs.trial.confidential import held_back
 
 from .records import trial
 from .scoring import left, scored
@@ -67,24 +74,20 @@ def test_a_script_prints_its_score(output: str, score: float) -> None:
     assert parse_score(output, "it") == score
 
 
-@pytest.mark.parametrize("output", ["", "\n \n", "done", "0.5 of 1", "score=abc", "1\nok"])
-def test_a_script_that_prints_no_score_has_none(output: str) -> None:
-    with pytest.raises(ScoreMissing):
-        parse_score(output, "it")
-
-
-@pytest.mark.parametrize("output", ["1.5", "-0.1", "nan", "score=inf", "score=-infinity", "7"])
-def test_a_score_outside_the_range_is_refused(output: str) -> None:
-    with pytest.raises(ScoreInvalid):
-        parse_score(output, "it")
-
-
 @pytest.mark.parametrize(
-    "output", ["score=0\nscore=1", "score=1\nlater\n0", "score=0\nx\nSCORE = 1\nscore=0"]
+    ("error", "outputs"),
+    [
+        (ScoreMissing, ["", "\n \n", "done", "0.5 of 1", "score=abc", "1\nok"]),
+        (ScoreInvalid, ["1.5", "-0.1", "nan", "score=inf", "score=-infinity", "7"]),
+        (ScoreContradicted, ["score=0\nscore=1", "score=1\nlater\n0", "score=0\nx\nSCORE = 1\nscore=0"]),
+        # Read in quadratic time, these would take a minute.
+        (ScoreMissing, [begin + "1" * 100_000 + "x" for begin in ("", "score = ", "1.")]),
+    ],
 )
-def test_two_scores_that_differ_are_none(output: str) -> None:
-    with pytest.raises(ScoreContradicted):
-        parse_score(output, "it")
+def test_output_without_one_score_from_0_to_1_is_an_error(error: type[Exception], outputs: list[str]) -> None:
+    for output in outputs:
+        with pytest.raises(error):
+            parse_score(output, "it")
 
 
 @given(
@@ -147,20 +150,29 @@ def test_a_reward_that_is_none_is_an_error_and_never_zero(
         parse_reward(reward_json, reward_text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "<a/>",
-        "<testsuite>",
-        '<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>',
-        "<!DOCTYPE testsuite><testsuite/>",
-        '<!DOCTYPE testsuite SYSTEM "x.dtd"><testsuite/>',
-        '<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><testsuite><testcase name="&c;"/></testsuite>',
-    ],
-)
-def test_a_report_that_is_no_junit_is_refused(text: str) -> None:
-    assert counts(junit_outcomes(text)) is None
+NO_JUNIT = [
+    "",
+    "<a/>",
+    "<testsuite>",
+    '<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>',
+    "<!DOCTYPE testsuite><testsuite/>",
+    '<!DOCTYPE testsuite SYSTEM "x.dtd"><testsuite/>',
+    '<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><testsuite><testcase name="&c;"/></testsuite>',
+]
+NO_CTRF = [  # or one that can be read in two ways
+    '{"results": {"tests": [{"status": "failed", "status": "passed"}]}}',
+    '{"results": {"tests": [{"status": "failed"}]}, "results": {"tests": [{"status": "passed"}]}}',
+    '{"results": {"tests": [{"status": "failed"}], "tests": [{"status": "passed"}]}}',
+    '{"results": {"tests": {"status": "passed"}}}',
+    '{"results": {"tests": ["passed"]}}',
+    '{"results": {"tests": 7}}',
+    '{"results": NaN}',
+]
+
+
+def test_a_report_of_another_form_is_refused() -> None:
+    assert [text for text in NO_JUNIT if counts(junit_outcomes(text)) is not None] == []
+    assert [text for text in NO_CTRF if counts(ctrf_outcomes(text)) is not None] == []
 
 
 def test_a_report_of_any_depth_and_size_is_read_or_refused() -> None:
@@ -171,22 +183,6 @@ def test_a_report_of_any_depth_and_size_is_read_or_refused() -> None:
     assert counts(ctrf_outcomes('{"a":' * 100_000 + "1" + "}" * 100_000)) is None
     wide = ",".join('{"status": "passed"}' for _ in range(50_000))
     assert counts(ctrf_outcomes(f'{{"results": {{"tests": [{wide}]}}}}')) == (50_000, 50_000)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"results": {"tests": [{"status": "failed", "status": "passed"}]}}',
-        '{"results": {"tests": [{"status": "failed"}]}, "results": {"tests": [{"status": "passed"}]}}',
-        '{"results": {"tests": [{"status": "failed"}], "tests": [{"status": "passed"}]}}',
-        '{"results": {"tests": {"status": "passed"}}}',
-        '{"results": {"tests": ["passed"]}}',
-        '{"results": {"tests": 7}}',
-        '{"results": NaN}',
-    ],
-)
-def test_a_ctrf_report_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
-    assert counts(ctrf_outcomes(text)) is None
 
 
 def test_a_status_of_ctrf_that_is_no_word_is_no_pass() -> None:
@@ -285,15 +281,6 @@ def test_a_test_that_fails_and_whose_teardown_breaks_is_one(tmp_path: Path) -> N
     assert counts(junit_outcomes(report.read_text())) == (0, 3)
 
 
-@pytest.mark.parametrize(
-    "line", ["1" * 100_000 + "x", "score = " + "1" * 100_000 + "x", "1." + "1" * 100_000 + "x"]
-)
-def test_a_long_line_of_digits_is_no_score_and_takes_no_time(line: str) -> None:
-    """Quadratic, it would take a minute."""
-    with pytest.raises(ScoreMissing):
-        parse_score(line, "it")
-
-
 SCORERS: dict[str, Scorer] = {
     "harbor": score_harbor, "tests": score_tests, "bash": score_bash, "command": score_command,
 }  # fmt: skip
@@ -383,6 +370,36 @@ def test_what_a_script_prints_leaves_and_exits_with_is_a_score_or_says_why_it_is
     result = _graded(tmp_path, kind, script)
     assert _said(result) == said
     assert fnmatchcase(result.error.message if result.error else "", f"*{words}*")
+
+
+@pytest.mark.parametrize(
+    ("spec", "definition"),
+    [
+        ({"type": "command", "command": "test a-key"}, {"command": "test [x]"}),
+        ({"type": "bash", "script": "echo 1\necho a-key"}, {"script": "echo 1\necho [x]"}),
+        ({"type": "tests", "path": "hidden"}, {"path": "../hidden", "files": "fixtures, test_sum.py"}),
+        ({"type": "tests", "path": "hidden/test_sum.py"}, {"path": "../hidden/test_sum.py"}),
+        (
+            {"type": "judge", "params": {"model": "openai/m", "criteria": "Is it kind?", "files": ["a.md"]}},
+            {"model": "openai/m", "criteria": "Is it kind?", "files": '["a.md"]'},
+        ),
+        ({"type": "answer", "params": {"expected": "42"}}, {}),
+    ],
+)
+def test_a_result_has_what_its_scorer_runs_without_secrets(
+    tmp_path: Path, spec: dict[str, Any], definition: dict[str, str]
+) -> None:
+    (tmp_path / "hidden/fixtures").mkdir(parents=True)
+    (tmp_path / "hidden/test_sum.py").touch()
+    spec = {**spec, "path": tmp_path / spec["path"]} if "path" in spec else spec
+    of = trial(file=str(tmp_path / "benchmarks/a.bench.yaml")).scenario
+    with left() as sandbox:
+        about = ScorerSpec(name="right", **spec)
+        context = make_context(of, about, sandbox, timeout=60, env={}, directory=tmp_path / "trial")
+        graded = run_scorer(context, builtin_scorers()[about.type], lambda text: text.replace("a-key", "[x]"))
+    assert graded.definition == definition
+    (held,) = held_back({"scorers": (graded,)})["scorers"]
+    assert held.definition == {}
 
 
 def test_exit_status_and_report_are_kept(tmp_path: Path) -> None:

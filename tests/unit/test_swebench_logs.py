@@ -40,14 +40,36 @@ FAILED tests/test_a.py::test_four[x - y] - AssertionError: 1 - 2
 """
 
 
-def test_pytest_lists_an_id_up_to_its_first_space() -> None:
-    assert PARSERS["flask"](PYTEST) == {
-        "tests/test_a.py::test_one": "PASSED",
-        "tests/test_a.py::test_two[a": "PASSED",
-        "tests/test_a.py::test_three": "XFAIL",
-        "tests/test_b.py": "ERROR",
-        "tests/test_a.py::test_four[x": "FAILED",
-    }
+LISTED = {
+    # An id ends at its first space.
+    "flask": (PYTEST, {
+        "tests/test_a.py::test_one": "PASSED", "tests/test_a.py::test_two[a": "PASSED",
+        "tests/test_a.py::test_three": "XFAIL", "tests/test_b.py": "ERROR", "tests/test_a.py::test_four[x": "FAILED",
+    }),
+    # Colours go, and spaces stay.
+    "sphinx": (
+        "\x1b[32mPASSED\x1b[0m t.py::\x1b[1ma[b c]\x1b[0m\n\x1b[31mFAILED\x1b[0m t.py::d[e f] - boom - bang\nt.py::g PASSED\n\x1b[33mSKIPPED\x1b[0m [2] t.py:1: no",
+        {"t.py::a[b c]": "PASSED", "t.py::d[e f]": "FAILED", "t.py::g": "PASSED"},
+    ),
+    "matplotlib": (
+        "PASSED t.py::a[MouseButton.LEFT]\nFAILED t.py::b[MouseButton.RIGHT] - x",
+        {"t.py::a[1]": "PASSED", "t.py::b[3]": "FAILED"},
+    ),
+    "seaborn": (
+        "PASSED t.py::a\nt.py::b PASSED [ 50%]\nFAILED t.py::c - x\nSKIPPED t.py::d\nFAILED",
+        {"t.py::a": "PASSED", "t.py::b": "PASSED", "t.py::c": "FAILED"},
+    ),
+    "sympy": (
+        "test_a ok\ntest_b F\ntest_c E\n[FAIL]\n____ sympy/x/tests/test_x.py:test_b ____\nsome.py:1 prose",
+        {"sympy/x/tests/test_x.py:test_b": "FAILED", "test_a": "PASSED", "test_b": "FAILED", "test_c": "ERROR"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("repository", LISTED)
+def test_each_repository_lists_tests_in_its_own_way(repository: str) -> None:
+    log, statuses = LISTED[repository]
+    assert PARSERS[repository](log) == statuses
 
 
 def test_parameters_that_are_a_path_are_shortened() -> None:
@@ -55,41 +77,6 @@ def test_parameters_that_are_a_path_are_shortened() -> None:
     assert list(PARSERS["requests"](listed)) == [
         "t.py::a[/y.py]", "t.py::b[//x/y]", "t.py::c[/x/*.py]", "t.py::d[z]", "t.py::e][",
     ]  # fmt: skip
-
-
-def test_colours_and_spaces_of_astropy_scikit_and_sphinx() -> None:
-    listed = (
-        "\x1b[32mPASSED\x1b[0m t.py::\x1b[1ma[b c]\x1b[0m\n\x1b[31mFAILED\x1b[0m t.py::d[e f] - boom - bang\n"
-        "t.py::g PASSED\n\x1b[33mSKIPPED\x1b[0m [2] t.py:1: no"
-    )
-    assert PARSERS["sphinx"](listed) == {
-        "t.py::a[b c]": "PASSED",
-        "t.py::d[e f]": "FAILED",
-        "t.py::g": "PASSED",
-    }
-
-
-def test_buttons_of_a_mouse_are_numbers_for_matplotlib() -> None:
-    assert PARSERS["matplotlib"](
-        "PASSED t.py::a[MouseButton.LEFT]\nFAILED t.py::b[MouseButton.RIGHT] - x"
-    ) == {"t.py::a[1]": "PASSED", "t.py::b[3]": "FAILED"}
-
-
-def test_seaborn_lists_what_failed_and_passed() -> None:
-    listed = "PASSED t.py::a\nt.py::b PASSED [ 50%]\nFAILED t.py::c - x\nSKIPPED t.py::d\nFAILED"
-    assert PARSERS["seaborn"](listed) == {"t.py::a": "PASSED", "t.py::b": "PASSED", "t.py::c": "FAILED"}
-
-
-def test_sympy_lists_tests_and_headings_of_failures() -> None:
-    listed = (
-        "test_a ok\ntest_b F\ntest_c E\n[FAIL]\n____ sympy/x/tests/test_x.py:test_b ____\nsome.py:1 prose"
-    )
-    assert PARSERS["sympy"](listed) == {
-        "sympy/x/tests/test_x.py:test_b": "FAILED",
-        "test_a": "PASSED",
-        "test_b": "FAILED",
-        "test_c": "ERROR",
-    }
 
 
 DJANGO = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import errno
 import json
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,7 +31,6 @@ from pytest_benchjobs.model.errors import (
     EnvironmentFailed,
     FilesRefused,
     ImageMissing,
-    InfrastructureError,
     OutputLost,
     ScoreInvalid,
     ScorerTimeout,
@@ -318,13 +318,6 @@ def test_a_workdir_is_no_place_of_programs(workdir: str, path: str, error: str |
         check_place(sandbox, FreshContainer())
 
 
-def test_a_workdir_that_is_the_whole_container_is_an_error_before_the_agent_works(bench: Bench) -> None:
-    result = bench.run(environment={"workdir": "/"})
-    assert _kind(result) == ("error", "environment", None)
-    assert "the image has no workdir of its own" in _failure(result).message
-    assert "processes" not in bench.provider.calls
-
-
 def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -382,45 +375,6 @@ def test_a_verifier_of_its_own_has_neither_the_set_up_nor_the_files_of_the_scena
     assert result.image.reference == "debian"
 
 
-def _fails(inner: object, *args: object, **kwargs: object) -> ExecResult:
-    return ExecResult(1, timed_out=False, seconds=1)
-
-
-@pytest.mark.parametrize(
-    ("call", "faults", "class_"),
-    [
-        ("start", [None, ContainerStartFailed("no room")], "container_start"),
-        # Where nothing of the agent is; it works in the one that is made to find the cause.
-        ("exec true", [None, _fails, None, _fails], "environment"),
-    ],
-)
-def test_a_fresh_container_that_cannot_be_had_is_no_score(
-    bench: Bench, call: str, faults: list[Any], class_: str
-) -> None:
-    bench.provider.faults[call] = faults
-    result = bench.run(environment={"setup": ("true",)})
-    assert (_kind(result), result.tries) == (("error", class_, None), 1)
-
-
-@pytest.mark.parametrize(
-    ("faults", "also", "kind"),
-    [
-        ([FilesRefused("no")], [], ("failed", "ungradable", 0.0)),
-        # Nothing else is taken either: it is the engine.
-        ([FilesRefused("no")] * 2, [FilesRefused("no")] * 2, ("error", "files_refused", None)),
-        ([EngineRefused("sick", status=500)] * 2, [], ("error", "engine_error", None)),
-        ([EngineRefused("sick", status=500)], [], ("passed", None, 1.0)),
-    ],
-)
-def test_what_is_refused_of_the_agents_files_is_its_doing_only_where_another_file_is_taken(
-    bench: Bench, faults: list[Any], also: list[Any], kind: object
-) -> None:
-    bench.provider.faults |= {"put /app/out.txt": faults, "put /tmp/.bench": also}
-    result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
-    assert _kind(result) == kind
-    assert result.tries == 1
-
-
 def test_in_place_nothing_of_a_scorer_runs_beside_the_next(bench: Bench) -> None:
     slow = _bash("slow", "sleep 60", timeout=0.3)
     bench.run("nop", scorers=(slow, _command("true"), RIGHT), **IN_PLACE)
@@ -470,78 +424,163 @@ def test_what_was_made_ahead_for_nothing_is_removed(eager: Bench, tmp_path: Path
     assert eager.provider.calls.count("start") == eager.provider.calls.count("remove") == 2
 
 
-# What the agent does
+# How trials end
 
 
-def test_an_agent_that_times_out_is_graded_and_failed(bench: Bench) -> None:
-    result = bench.run("command:echo right > out.txt; sleep 60", agent_timeout=0.5)
-    assert _kind(result) == ("failed", "agent_timeout", 1.0)
-    assert "end_processes" in bench.provider.calls
+class End(NamedTuple):
+    """A trial and how it ends; `faults` are those of calls, `message` parts of that of its failure."""
+
+    kind: tuple[str, str | None, float | None]
+    agent: str = SOLVE
+    scenario: dict[str, Any] = {}
+    faults: dict[str, Any] = {}
+    message: tuple[str, ...] = ()
+    phase: str | None = None
+    starts: int | None = None
+    worked: bool = True
+    tries: int = 1
+    notes: tuple[str, ...] | None = None
 
 
-def test_an_agent_that_crashes_is_graded_and_failed(bench: Bench) -> None:
-    result = bench.run("command:echo right > out.txt; exit 3")
-    assert _kind(result) == ("failed", "agent_crashed", 1.0)
-    assert result.agent_end is not None
-    assert result.agent_end.exit_status == 3
+LOOP = FilesRefused("too many levels of symbolic links")
+AGENT = f"exec {SOLVE.removeprefix('command:')}"
+PASSED, NO_POINTS = ("passed", None, 1.0), ("failed", "below_threshold", 0.0)
+OF_ENVIRONMENT, OF_ENGINE = ("error", "environment", None), ("error", "engine_error", None)
+LOST, REFUSED = ("error", "engine_lost", None), ("error", "files_refused", None)
+OVER, UNGRADABLE = ("failed", "limit_exceeded", 0.0), ("failed", "ungradable", 0.0)
+NO_CONTAINER = ("error", "container_start", None)
+SET_UP = {"environment": {"setup": ("true",)}}
+NAMED = {"fresh_container": FreshContainer(paths=(CarriedPath(source="out.txt"),))}
+MEMORY = {"environment": {"memory": 64 << 20}}
+COPE = ", so the scorer is at fault: it has to cope with an agent that left nothing"
+BREAKS_ON_WORK = _bash("right", "test ! -e out.txt || exit 7; echo score=0")
+SICK = EngineRefused("sick", status=500)
 
 
-def test_a_reference_that_exits_with_an_error_is_judged_by_its_score(bench: Bench) -> None:
-    result = bench.run("oracle", reference=Reference(script="echo right > out.txt; exit 3"))
-    assert _kind(result) == ("passed", None, 1.0)
+def _raise(error: BaseException) -> Callable[[object], float]:
+    def scorer(context: object) -> float:
+        raise error
+
+    return scorer
+
+
+def _ended(status: int, **more: Any) -> Callable[..., ExecResult]:
+    """A call of `exec` that runs nothing and ends so."""
+    return lambda *_, **__: ExecResult(status, timed_out=False, seconds=1, **more)
+
+
+def _reference(script: str) -> dict[str, Any]:
+    return {"reference": Reference(script=script)}
+
+
+ENDS = {
+    # Work that is graded, and fails or passes all the same.
+    "late": End(("failed", "agent_timeout", 1.0), "command:echo right > out.txt; sleep 60", {"agent_timeout": 0.5}),
+    "crashed": End(("failed", "agent_crashed", 1.0), "command:echo right > out.txt; exit 3", message=("status 3",)),
+    "a right reference that exits with an error": End(PASSED, "oracle", _reference("echo right > out.txt; exit 3")),
+    "a wrong reference": End(NO_POINTS, "oracle", _reference("true")),
+    "a wrong reference that exits with an error": End(
+        ("error", "reference_failed", None), "oracle", _reference("echo so; nosuchcommand"), phase="agent",
+        message=("the reference solution exited with status 127 (a command was not found), and what it left does not pass; it printed: so",),
+    ),
+    "a silent one": End(
+        ("error", "reference_failed", None), "oracle", _reference("exit 3"), phase="agent",
+        message=("the reference solution exited with status 3, and what it left does not pass",),
+    ),
+    "memory that ran out and was survived": End(NO_POINTS, scenario=MEMORY, faults={AGENT: _ended(0, oom_kills=1)}),
+    "a weight": End(
+        ("passed", None, 0.25), scenario={"scorers": (RIGHT, _bash("wrong", "echo 0", weight=3)), "threshold": 0.25}
+    ),
+    "a full score beside work that breaks a scorer": End(
+        ("failed", "ungradable", pytest.approx(1000 / 1001)),
+        scenario={"scorers": (BREAKS_ON_WORK, _bash("fine", "echo score=1", weight=1000.0)), "threshold": 0.9},
+    ),
+    # Work that cannot be graded.
+    "memory that ran out": End(
+        OVER, scenario=MEMORY, faults={AGENT: _ended(137, oom_kills=1)}, starts=1,
+        message=("the agent exceeded its memory limit of 64 MiB",),
+    ),
+    "too much on the disk": End(OVER, faults={"limit_hit": [None, lambda _: "storage"]}, starts=1),
+    "ungradable": End(UNGRADABLE, faults={"end_processes": Ungradable("it moved a directory")}, message=("it moved a directory",), starts=1),
+    # Before an agent works.
+    "too much on the disk by the set-up": End(OF_ENVIRONMENT, faults={"limit_hit": lambda _: "storage"}, worked=False),
+    "a set-up that fails": End(
+        OF_ENVIRONMENT, scenario={"environment": {"setup": ("echo no luck; exit 4",)}}, message=("status 4", "no luck"), phase="setup",
+        worked=False,
+    ),
+    "a set-up that hangs": End(
+        OF_ENVIRONMENT, scenario={"environment": {"setup": ("sleep 60",), "setup_timeout": 0.3}},
+        message=("did not end within 0.3 s",), phase="setup", worked=False,
+    ),
+    "a workdir that is the whole container": End(
+        OF_ENVIRONMENT, scenario={"environment": {"workdir": "/"}}, message=("the image has no workdir of its own",), worked=False
+    ),
+    # While it works, only a connection that broke once starts a trial over: the agent may have cost something.
+    "lost": End(LOST, faults={AGENT: [EngineLost("gone"), None]}),
+    "cut once": End(PASSED, faults={AGENT: [OutputLost("cut"), None]}, tries=2),
+    "cut twice": End(LOST, faults={AGENT: [OutputLost("cut")] * 2}, tries=2),
+    "refused": End(OF_ENGINE, faults={AGENT: [EngineRefused("sick"), None]}),
+    # A fresh container that cannot be had. Where nothing of the agent is, its set-up is the environment's: it works in
+    # the one that is made to find the cause.
+    "no container": End(NO_CONTAINER, scenario=SET_UP, faults={"start": [None, ContainerStartFailed("no room")]}),
+    "no set-up": End(OF_ENVIRONMENT, scenario=SET_UP, faults={"exec true": [None, _ended(1), None, _ended(1)]}),
+    # Files of the agent that are refused are its doing only where others are taken.
+    "its file": End(UNGRADABLE, scenario=NAMED, faults={"put /app/out.txt": [FilesRefused("no")]}),
+    "any file": End(
+        REFUSED, scenario=NAMED,
+        faults={"put /app/out.txt": [FilesRefused("no")] * 2, "put /tmp/.bench": [FilesRefused("no")] * 2},
+    ),
+    "a sick engine": End(OF_ENGINE, scenario=NAMED, faults={"put /app/out.txt": [SICK] * 2}),
+    "an engine that was sick once": End(PASSED, scenario=NAMED, faults={"put /app/out.txt": [SICK]}),
+    **{
+        f"not about files: {error.code} {error}": End(("error", error.code, None), faults={"end_processes": [error, None, error]})
+        for error in (EngineError("sick"), SICK, EngineLost("gone"))
+    },
+    **{  # as that of the agent's container, which an untouched one would have had no need of
+        f"files of no container: {call}": End(REFUSED, faults={"end_processes": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3})
+        for call in ("put /tmp/.bench", "read")
+    },
+    "files of a reference": End(REFUSED, "oracle", _reference("true"), faults={"end_processes": [LOOP, None, LOOP]}),
+    # What costs no result.
+    "a usage that cannot be read": End(
+        PASSED, faults={"read": EngineLost("too many links")},
+        notes=("the usage the agent reported cannot be read: too many links",),
+    ),
+    "no container to find the cause": End(
+        ("error", "scorer_crashed", None), scenario={"scorers": (BREAKS_ON_WORK,)},
+        faults={"start": [None, None, ContainerStartFailed("no room")]},
+        notes=("whether the agent broke scorer right: no room",),
+    ),
+    "a full disk under a scorer": End(("error", "disk_full", None), scenario={"scorers": (ScorerSpec(name="s", type="full"),)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_trial_ends(bench: Bench, name: str) -> None:
+    end = ENDS[name]
+    bench.scorers["full"] = _raise(OSError(errno.ENOSPC, "No space left on device"))
+    bench.provider.faults |= copy.deepcopy(end.faults)
+    result = bench.run(end.agent, **copy.deepcopy(end.scenario))
+    assert (_kind(result), result.tries) == (end.kind, end.tries)
+    assert [part for part in end.message if part not in _failure(result).message] == []
+    assert end.phase in (None, result.failure and result.failure.phase)
+    assert end.starts in (None, bench.provider.calls.count("start"))
+    assert end.worked or "processes" not in bench.provider.calls
+    assert end.notes in (None, result.notes)
+    if end.kind == OVER:
+        assert result.scorers == ()
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("exit 3", "with status 3, and what it left does not pass"),
-        ("echo so; nosuchcommand", "with status 127 (a command was not found), and what it left does not pass; it printed: so"),
-        ("true", None),
-    ],
-)  # fmt: skip
-def test_a_reference_that_exits_with_an_error_and_does_not_pass_is_an_error_without_a_score(
-    bench: Bench, script: str, message: str | None
-) -> None:
-    result = bench.run("oracle", reference=Reference(script=script))
-    if message is None:
-        assert _kind(result) == ("failed", "below_threshold", 0.0)
-        return
-    assert _kind(result) == ("error", "reference_failed", None)
-    assert _failure(result).message.startswith(f"the reference solution exited {message}")
-    assert _failure(result).phase == "agent"
+    "error", [ImageMissing("no"), ScorerTimeout("no"), Ungradable("it moved a directory")]
+)
+def test_what_would_end_the_same_is_not_tried_again(bench: Bench, error: Exception) -> None:
+    bench.config["retry_errors"] = 3
+    bench.provider.faults["end_processes" if isinstance(error, Ungradable) else "start"] = error
+    assert bench.run().tries == 1
 
 
-def test_an_agent_over_its_limit_gets_zero_and_no_grading(bench: Bench) -> None:
-    hit: list[bool] = []
-
-    def over(inner: FakeSandbox) -> str | None:
-        hit.append(True)
-        return "storage" if len(hit) > 1 else None
-
-    bench.provider.faults["limit_hit"] = over
-    result = bench.run()
-    assert _kind(result) == ("failed", "limit_exceeded", 0.0)
-    assert result.scorers == ()
-
-
-def test_a_limit_that_the_set_up_exceeded_is_no_score(bench: Bench) -> None:
-    bench.provider.faults["limit_hit"] = lambda inner: "storage"
-    assert _kind(bench.run()) == ("error", "environment", None)
-
-
-def test_memory_that_runs_out_under_the_agent_is_its_failure(bench: Bench) -> None:
-    killed = ExecResult(137, timed_out=False, seconds=1.0, oom_kills=1)
-    bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: killed
-    result = bench.run(environment={"memory": 64 << 20})
-    assert _kind(result) == ("failed", "limit_exceeded", 0.0)
-    assert _failure(result).message == "the agent exceeded its memory limit of 64 MiB"
-    assert bench.provider.calls.count("start") == 1
-
-
-def test_memory_that_an_agent_survived_is_graded(bench: Bench) -> None:
-    survived = ExecResult(0, timed_out=False, seconds=1.0, oom_kills=1)
-    bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: survived
-    assert _kind(bench.run(environment={"memory": 64 << 20})) == ("failed", "below_threshold", 0.0)
+# What the agent does
 
 
 def test_processes_left_running_are_noted_and_killed(bench: Bench) -> None:
@@ -615,15 +654,6 @@ def test_what_a_reference_changed_is_asked_by_a_check_alone(
     assert bench.provider.calls.count("watch") == 3
 
 
-def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: Bench) -> None:
-    bench.config["retry_errors"] = 3
-    bench.provider.faults["end_processes"] = Ungradable("it moved a directory")
-    result = bench.run()
-    assert _kind(result) == ("failed", "ungradable", 0.0)
-    assert _failure(result).message == "it moved a directory"
-    assert bench.provider.calls.count("start") == 1
-
-
 @pytest.mark.parametrize(
     ("job", "own", "graded"),
     [
@@ -687,20 +717,6 @@ def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(
 
 
 # Before the agent
-
-
-def test_a_set_up_step_that_fails_is_an_error_with_its_last_words(bench: Bench) -> None:
-    result = bench.run(environment={"setup": ("echo no luck; exit 4",)})
-    assert _kind(result) == ("error", "environment", None)
-    assert "status 4" in _failure(result).message
-    assert "no luck" in _failure(result).message
-    assert _failure(result).phase == "setup"
-
-
-def test_a_set_up_step_that_hangs_is_an_error(bench: Bench) -> None:
-    result = bench.run(environment={"setup": ("sleep 60",), "setup_timeout": 0.3})
-    assert _kind(result) == ("error", "environment", None)
-    assert "did not end within 0.3 s" in _failure(result).message
 
 
 def test_a_health_check_has_as_many_tries_as_it_says(bench: Bench) -> None:
@@ -774,13 +790,6 @@ def test_a_script_reads_its_parameters(bench: Bench, variable: str) -> None:
 # Scorers that break
 
 
-def _raise(error: BaseException) -> Callable[[object], float]:
-    def scorer(context: object) -> float:
-        raise error
-
-    return scorer
-
-
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
@@ -824,17 +833,6 @@ def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
     assert result.tries == 1
 
 
-def test_scores_are_weighted(bench: Bench) -> None:
-    wrong = _bash("wrong", "echo 0", weight=3)
-    result = bench.run(scorers=(RIGHT, wrong), threshold=0.25)
-    assert _kind(result) == ("passed", None, 0.25)
-
-
-def test_a_disk_that_fills_up_under_a_scorer_is_not_the_scorers_fault(bench: Bench) -> None:
-    bench.scorers["full"] = _raise(OSError(errno.ENOSPC, "No space left on device"))
-    assert _kind(bench.run(scorers=(ScorerSpec(name="s", type="full"),))) == ("error", "disk_full", None)
-
-
 # Bugs of others
 
 
@@ -871,26 +869,6 @@ def test_a_trial_that_the_engine_lost_before_its_agent_starts_over_twice_and_say
     result = bench.run()
     assert (_kind(result), result.tries) == (kind, 3)
     assert [note for note in result.notes if note.startswith("started over")] == ["started over: gone"] * 2
-
-
-AGENT = f"exec {SOLVE.removeprefix('command:')}"
-
-
-@pytest.mark.parametrize(
-    ("faults", "kind", "tries"),
-    [
-        ([EngineLost("gone"), None], ("error", "engine_lost", None), 1),  # it may have cost something
-        ([OutputLost("cut"), None], ("passed", None, 1.0), 2),
-        ([OutputLost("cut")] * 2, ("error", "engine_lost", None), 2),
-        ([EngineRefused("sick"), None], ("error", "engine_error", None), 1),
-    ],
-)
-def test_once_an_agent_works_only_a_connection_that_broke_once_starts_a_trial_over(
-    bench: Bench, faults: list[Any], kind: object, tries: int
-) -> None:
-    bench.provider.faults[AGENT] = faults
-    result = bench.run()
-    assert (_kind(result), result.tries) == (kind, tries)
 
 
 def test_an_agent_whose_output_ends_early_each_time_has_closed_it_itself(bench: Bench) -> None:
@@ -935,9 +913,6 @@ def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: B
     assert not (directory / "failure.json").exists()
 
 
-LOOP = FilesRefused("too many levels of symbolic links")
-
-
 @pytest.mark.parametrize(
     ("place", "call"),
     [({}, "end_processes"), ({}, "fetch"), ({}, "exec"), (IN_PLACE, "tampered"), (IN_PLACE, "exec")],
@@ -955,28 +930,6 @@ def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_i
     assert "symbolic links" in _failure(result).message
 
 
-@pytest.mark.parametrize(
-    "error", [EngineError("sick"), EngineRefused("sick", status=500), EngineLost("gone")]
-)
-def test_what_is_not_about_files_of_the_agent_is_the_engines_however_often_it_fails(
-    bench: Bench, error: InfrastructureError
-) -> None:
-    bench.provider.faults["end_processes"] = [error, None, error]
-    assert _kind(bench.run("command:true")) == ("error", error.code, None)
-
-
-@pytest.mark.parametrize("call", ["put /tmp/.bench", "read"])
-def test_an_engine_that_handles_files_of_no_container_is_the_one_to_blame(bench: Bench, call: str) -> None:
-    # As that of the agent's container, which an untouched one would have had no need of.
-    bench.provider.faults |= {"end_processes": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3}
-    assert _kind(bench.run("command:true")) == ("error", "files_refused", None)
-
-
-def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
-    bench.provider.faults["end_processes"] = [LOOP, None, LOOP]
-    assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "files_refused", None)
-
-
 def test_in_place_daemons_that_leave_no_room_for_grading_are_killed(bench: Bench) -> None:
     bench.provider.faults["processes"] = lambda inner: ("server",) * 9
     for pids, killed in ((16, 9), (18, 0)):
@@ -991,14 +944,6 @@ def test_tries_end_and_the_last_error_stands(bench: Bench) -> None:
     result = bench.run()
     assert (_kind(result), result.tries) == (("error", "container_start", None), 2)
     assert sorted(path.name for path in bench.directory(result).iterdir()) == ["result.json", "try-1"]
-
-
-@pytest.mark.parametrize("error", [ImageMissing("no"), ScorerTimeout("no")])
-def test_what_would_end_the_same_is_not_tried_again(bench: Bench, error: Exception) -> None:
-    bench.config["retry_errors"] = 3
-    bench.provider.faults["start"] = error
-    result = bench.run()
-    assert (result.outcome, result.tries) == (Outcome.ERROR, 1)
 
 
 def test_nop_is_graded_without_running_anything_and_a_low_score_is_not_tried_again(bench: Bench) -> None:
@@ -1352,13 +1297,6 @@ def test_whatever_else_it_says_is_a_note(bench: Bench, write: str, why: str) -> 
     assert re.search(why, note)
 
 
-def test_an_engine_that_cannot_read_it_costs_no_result(bench: Bench) -> None:
-    bench.provider.faults["read"] = EngineLost("too many links")
-    result = bench.run()
-    assert _kind(result) == ("passed", None, 1.0)
-    assert result.notes == ("the usage the agent reported cannot be read: too many links",)
-
-
 def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
     result = bench.run(
         "oracle", reference=Reference(script='echo right > out.txt; test -z "$BENCH_USAGE_FILE"')
@@ -1369,10 +1307,6 @@ def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
 
 
 # Whose doing it is that a scorer broke
-
-
-COPE = ": a scorer has to cope with an agent that left nothing"
-BREAKS_ON_WORK = _bash("right", "test ! -e out.txt || exit 7; echo score=0")
 
 
 def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: Bench) -> None:
@@ -1432,11 +1366,6 @@ def test_the_error_of_a_scorer_says_how_the_agent_ended(
     assert bench.provider.calls.count("start") == 3
 
 
-def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
-    heavy = _bash("fine", "echo score=1", weight=1000.0)
-    assert _kind(bench.run(scorers=(BREAKS_ON_WORK, heavy), threshold=0.9))[:2] == ("failed", "ungradable")
-
-
 def test_a_scorer_that_broke_once_is_believed_when_it_grades_the_same_work(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -1453,13 +1382,6 @@ def test_what_an_author_wrote_gives_a_scorer_no_excuse(bench: Bench, agent: str)
     result = bench.run(agent, scorers=(breaks,), reference=Reference(script="echo right > out.txt"))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert not [phase.name for phase in result.phases if phase.name.startswith("control")]
-
-
-def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(bench: Bench) -> None:
-    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]
-    result = bench.run(scorers=(BREAKS_ON_WORK,))
-    assert _kind(result) == ("error", "scorer_crashed", None)
-    assert result.notes == ("whether the agent broke scorer right: no room",)
 
 
 # The end of an agent

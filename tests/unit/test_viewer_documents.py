@@ -14,12 +14,14 @@ import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
+from pytest_benchjobs.agents.reading.trajectory import Trajectory
 from pytest_benchjobs.model.comparison import HighScore
 from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import TrialLayout
 from pytest_benchjobs.viewer import app
 
 from .jobs import ended, make_job
@@ -143,31 +145,6 @@ def test_a_place_of_another_order_is_no_fault_of_the_server(client: TestClient) 
     assert answer.status_code == 400, (following, answer.text)
 
 
-def test_plain_pages_know_what_the_other_pages_ask_for(client: TestClient) -> None:
-    query = [("page", "compare"), ("plain", "1"), ("a", BEFORE), ("b", NOW_JOB), ("kind", "broke")]
-    assert client.get("/", params=query).status_code == 200
-    for page in ("jobs", "runs", "job", "live", "compare", "trend"):
-        answer = client.get("/", params={"page": page, "plain": "1"})
-        assert answer.status_code == 200, page
-        if page in ("jobs", "runs"):
-            assert "<caption>Latest scores</caption>" in answer.text
-            assert "<caption>Totals</caption>" in answer.text
-    both = {
-        "benchmark": "texts", "scenario": "fix", "a_job": BEFORE, "b_job": NOW_JOB, "a_agent": CODEX,
-        "b_agent": CODEX,
-    }  # fmt: skip
-    for page, parameters in (("steps", both), ("scenario", {"benchmark": "texts", "scenario": "fix"})):
-        answer = client.get("/", params={"page": page, "plain": "1", **parameters})
-        assert answer.status_code == 200, answer.text
-        assert "<table>" in answer.text
-    several = [("page", "runs"), ("plain", "1"), ("branch", "main"), ("branch", "try"), ("limit", "2")]
-    page = client.get("/", params=several).text
-    (following,) = re.findall(r"href='([^']*)'>Next page", page)
-    assert following.count("branch=") == 2
-    assert "=main" in following
-    assert "=try" in following
-
-
 def test_the_overview_counts_and_has_the_latest_scores(client: TestClient) -> None:
     found = asked(client, "/api/overview", "viewer-overview", branch="try")
     assert (found["jobs"], found["runs"], found["trials"], found["benchmarks"]) == (3, 5, 9, 1)
@@ -177,6 +154,14 @@ def test_the_overview_counts_and_has_the_latest_scores(client: TestClient) -> No
     assert (latest["benchmark"], latest["agent"]) == ("texts", CODEX)
     assert (latest["status"], latest["dead"]) == ("completed", False)
     assert latest["delta"] == pytest.approx(latest["mean_score"] - 0.8)
+    assert [(one["job"], one["mean_score"], one["selection"]) for one in latest["recent"]] == [
+        (BEFORE, 1.0, False),
+        (NOW_JOB, 0.0, False),
+        (HIDDEN, 0.0, False),
+    ]
+    assert all(
+        one["low"] is None or one["low"] <= one["mean_score"] <= one["high"] for one in latest["recent"]
+    )
     assert [one["agent"] for one in found["synthetic"]] == ["oracle"]
 
 
@@ -251,8 +236,6 @@ def test_scores_of_a_job_that_died_say_so(tmp_path: Path, monkeypatch: pytest.Mo
             found = asked(client, "/api/overview", "viewer-overview")
             (latest,) = found["latest_scores"] + found["synthetic"]
             assert (latest["status"], latest["dead"]) == ("running", dead)
-            plain = client.get("/", params={"page": "runs", "plain": "1"}).text
-            assert plain.count("running, its process died") == 2 * dead
 
 
 def test_rows_and_other_trials_are_in_the_order_of_a_terminal(tmp_path: Path) -> None:
@@ -426,6 +409,40 @@ def test_two_trajectories_are_aligned_step_by_step(client: TestClient) -> None:
     assert other["counts"] == {"only_a": 3}
 
 
+ALIGNED = (
+    ("sua", "ua", ["only_a", "identical", "identical"]),
+    ("ua", "sua", ["only_b", "identical", "identical"]),
+    ("uau", "ua", ["identical", "identical", "only_a"]),
+    ("sa", "ua", ["different", "identical"]),
+    ("u", "", ["only_a"]),
+)
+
+
+@pytest.mark.parametrize(("a", "b", "kinds"), ALIGNED)
+def test_a_prompt_that_one_side_lacks_moves_no_other_step(
+    tmp_path: Path, a: str, b: str, kinds: list[str]
+) -> None:
+    sources = {"s": "system", "u": "user", "a": "agent"}
+    for job, letters in ((BEFORE, a), (NOW_JOB, b)):
+        make_job(tmp_path, job, [ended("P", "fix", CODEX)])
+        (place,) = JobBundle(tmp_path, job).root.glob("trials/*/fix/1")
+        with TrialLayout(place).trajectory.open("wb") as file:
+            trajectory = Trajectory(file, "codex", "0.50", "gpt-5")
+            for letter in letters:
+                trajectory.say(sources[letter], "said")
+            trajectory.finish(None, None)
+    given = {
+        "a_job": BEFORE,
+        "b_job": NOW_JOB,
+        "benchmark": "texts",
+        "scenario": "fix",
+        "a_agent": CODEX,
+        "b_agent": CODEX,
+    }
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        assert [row["kind"] for row in client.get("/api/align", params=given).json()["rows"]] == kinds
+
+
 def test_steps_of_a_baseline_are_those_of_its_job_that_has_them(tmp_path: Path) -> None:
     made = make(tmp_path / "reports")
     baseline(made, "pooled", HIDDEN, BEFORE)
@@ -560,7 +577,6 @@ def test_without_a_history_the_answer_says_so(tmp_path: Path) -> None:
         answer = client.get("/api/jobs")
         assert answer.status_code == 404
         assert "run a benchmark first" in answer.json()["error"]["message"]
-        assert "run a benchmark first" in client.get("/?plain=1").text
 
 
 def test_numbers_are_never_no_numbers(client: TestClient) -> None:

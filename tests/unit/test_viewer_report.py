@@ -37,7 +37,7 @@ PAGE = """<!doctype html>
 <link rel="stylesheet" href="static/b.css">
 </head>
 <body>
-<noscript><a href="?plain=1">plain</a></noscript>
+<noscript><p>served</p></noscript>
 <script type="module" src="static/main.js"></script>
 </body>
 </html>
@@ -129,10 +129,10 @@ def test_what_a_report_lacks_has_its_reason(tmp_path: Path) -> None:
     made = make(tmp_path / "reports")
     (binary,) = (made.directory / "jobs" / NOW_JOB).glob("trials/*/fix/*/artifacts/data.bin")
     (binary.parent / "large.txt").write_text("x" * 70_000)
-    (binary.parents[1] / "more.txt").write_text("of nobody")
+    (binary.parents[1] / "more.txt").write_text("no artifact: reports have none of these, and none is missed")
     cut = elements(written(made, tmp_path / "report.html"))["data-main"]["meta"]["cut"]
     # The output of a scorer is in the report as a log.
-    assert cut == [f"1 file left out: {why}" for why in ("binary", "larger than 64 KB", "not an artifact")]
+    assert cut == [f"1 file left out: {why}" for why in ("binary", "larger than 64 KB")]
     assert "--max-size" not in " ".join(cut)
 
 
@@ -180,7 +180,7 @@ def test_the_pieces_of_the_page_become_one_script(tmp_path: Path) -> None:
     assert 'content="files"' in page
     assert page.count('rel="stylesheet"') == 2
     assert page.count("<script") == 1
-    assert "plain=1" not in page
+    assert "served" not in page
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shutil
@@ -10,7 +12,7 @@ import tarfile
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.unit import viewing
 from tests.viewer.pages import Page
@@ -31,10 +33,17 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI") == "true":
             pytest.fail(said, pytrace=False)
         pytest.skip(said)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+    browser = _playwright().chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+    yield browser
+    browser.close()
+
+
+@functools.cache
+def _playwright() -> Playwright:
+    """Start it once in a process: it refuses a second time, as in tests of the viewer and of the site."""
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from pytest_benchjobs.viewer.results import Results
 from tests.shares import share
 from tests.unit.hostile import AGENT, BEFORE, JOB, SHOWN, make_hostile
 from tests.unit.jobs import run
-from tests.unit.test_viewer_safety import Tags
 from tests.unit.viewing import HOSTILE
 from tests.viewer.pages import Page, side_by_side
 from tests.viewer.serving import serving
@@ -102,15 +101,6 @@ def test_in_a_report(
         for number in sorted(numbers):
             go(page, path.as_uri(), "trial", job=JOB, id=place[1][number])
             check(page, page.unfold(), number)
-
-
-@pytest.mark.when_changed("viewer")
-def test_in_plain_tables(page: Page, served: str, place: tuple[Path, list[str]]) -> None:
-    for number, node_id in enumerate(place[1]):
-        page.page.goto(f"{served}?plain=1&page=trial&job={JOB}&id={node_id.replace('[', '%5B')}")
-        found = Tags()
-        found.feed(page.page.content())
-        assert f"1 {readable(HOSTILE[number])}" in "".join(found.text).replace('\\"', '"')
 
 
 def test_in_tables_of_other_programs(

@@ -41,13 +41,9 @@ class OpenCode(Reader):
                 count_at(part, "tokens", "output"), count_at(part, "tokens", "reasoning")
             ),
             cached_tokens=cached,
+            cost_usd=money_at(part, "cost") or None,  # 0 stands for a price that it does not know
         )
         self._trajectory.measured(step)
-        # It reports a price of 0 for models whose price it does not know.
-        if cost := money_at(part, "cost"):
-            totals = self._trajectory.totals
-            update = {"total_cost_usd": (totals.total_cost_usd or 0.0) + cost}
-            self._trajectory.totals = totals.model_copy(update=update)
         if reason == "stop":
             self._said = Ending.SUCCESS, None
         elif reason == "content-filter":

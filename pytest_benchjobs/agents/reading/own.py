@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from ...model.ending import Ending
+from ...store.calls import LoggedCall
+from .calls import Steps
 from .reader import Event, Reader, failed
-from .trajectory import Metrics
+from .trajectory import Metrics, Trajectory
 from .values import count_at, items_at, text_at
 
 _REASONS = {
@@ -18,7 +22,11 @@ _REASONS = {
 
 
 class Own(Reader):
-    """Reads events of type `begin`, `system`, `user`, `answer`, `result` and `end`."""
+    """Reads events of type `begin`, `system`, `user`, `answer`, `result`, `chat` and `end`."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        super().__init__(trajectory)
+        self._steps = Steps(trajectory)
 
     def event(self, event: Event) -> None:
         """Read one event."""
@@ -33,6 +41,11 @@ class Own(Reader):
             self._answer(event)
         elif kind == "result":
             self._trajectory.result(text_at(event, "id"), text_at(event, "output"))
+        elif kind == "chat":
+            tokens = (count_at(event, "answer", "usage", "prompt_tokens"),
+                      count_at(event, "answer", "usage", "completion_tokens"), None)  # fmt: skip
+            answer = json.dumps(event.get("answer")).encode()
+            self._steps.add(LoggedCall("chat", count_at(event, "status") or 0, tokens=tokens, answer=answer))
         elif kind == "end":
             self._end(event)
 

@@ -124,7 +124,7 @@ class _Text:
         self._pieces: list[str] = []
         self._size = 0
         self._rest = ""
-        """What comes next, as far as it may end a secret."""
+        """The following text, as far as it may end a secret."""
 
     def add(self, piece: str) -> None:
         """Add a piece."""
@@ -248,11 +248,13 @@ class Trajectory:
         if self._open is not None and self._open.source == "agent":
             self._open.metrics = metrics
         totals = self.totals
-        update = {
+        update: dict[str, float | None] = {
             "total_prompt_tokens": added(totals.total_prompt_tokens, metrics.prompt_tokens),
             "total_completion_tokens": added(totals.total_completion_tokens, metrics.completion_tokens),
             "total_cached_tokens": added(totals.total_cached_tokens, metrics.cached_tokens),
         }
+        if metrics.cost_usd is not None:
+            update["total_cost_usd"] = (totals.total_cost_usd or 0.0) + metrics.cost_usd
         self.totals = totals.model_copy(update=update)
 
     def finish(self, ending: Ending | None, message: str | None) -> int:

@@ -18,6 +18,7 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
+from . import words
 from .judge import gravest, judge
 
 _CHANCE = "baseline:random"
@@ -78,19 +79,19 @@ def judge_job(
     under_test, chance = _without_chance(rows)
     now, fresh = _sides(record, under_test)
     partial = record.partial or not whole
-    before, left_out = _selected(baseline, now, partial=partial, named=record.named)
+    select = functools.partial(_selected, now=now, partial=partial, record=record)
+    before, left_out = select(baseline)
     judged = functools.partial(judge, now, job=record.id, at=at, where=where, random=chance)
     missing_baseline = baseline.missing if baseline is not None else None
     rules = config if config.anchor is None else _halved(config)
     report = judged(before, rules, baseline_missing=missing_baseline, rounds=record.rounds, fresh=fresh)
     if baseline is not None and (anchor := baseline.anchor) is not None:
-        older, _ = _selected(anchor, now, partial=partial, named=record.named)
+        older, _ = select(anchor)
         report = _anchored(report, judged(older, _of_anchor(rules), baseline_missing=anchor.missing), config)
     notes = [*notes, *report.notes]
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
-    if left_out:
-        notes.append(_about_left_out(left_out, partial=record.partial, whole=whole))
+    notes += left_out.notes(partial=record.partial, whole=whole)
     report = report.model_copy(update={"notes": tuple(notes)})
     status = of_gate(report)
     if whole:
@@ -188,35 +189,55 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
     return rest, {benchmark: mean(each) for benchmark, each in scores.items()}
 
 
-def _selected(baseline: Resolved | None, now: Side, *, partial: bool, named: bool) -> tuple[Side | None, int]:
+def _selected(
+    baseline: Resolved | None, *, now: Side, partial: bool, record: JobRecord
+) -> tuple[Side | None, _LeftOut]:
     """Return the part of a baseline to compare with, and the number of its scenarios that were not requested.
 
-    Where scenarios were selected, only those in the job count; where benchmarks were named, only these. Where nothing
-    would be left, the whole baseline is returned, and the gate reports it.
+    Where scenarios were selected, only those in the job count; where benchmarks were named, only these; agents whose
+    trials were all deselected do not count. Where nothing would be left, the whole baseline is returned, and the gate
+    reports it.
     """
     before = None if baseline is None else baseline.side
     if before is None:
-        return None, 0
-    benchmarks = {benchmark for benchmark, _, _ in now.cells}
+        return None, _LeftOut()
+    scenarios = {key[:2] for key in now.cells}
+    benchmarks = {benchmark for benchmark, _ in scenarios}
     back = {old: new for new, old in match_agents(before, now).items()}
 
     def counts(key: Key) -> bool:
         if not partial:
-            return key[0] in benchmarks or not named
-        return key[2] not in back or (*key[:2], back[key[2]]) in now.cells
+            return key[0] in benchmarks or not record.named
+        if key[2] not in back:
+            return key[:2] in scenarios and not {key[2], "*"} & {*record.unselected_agents}
+        return (*key[:2], back[key[2]]) in now.cells
 
     kept = {key: cell for key, cell in before.cells.items() if counts(key)}
     if not any(key[2] in back for key in kept):
-        return before, 0
-    others = {key[:2] for key in before.cells.keys() - kept.keys() if key[2] in back}
-    return dataclasses.replace(before, cells=kept), len(others)
+        return before, _LeftOut()
+    dropped = before.cells.keys() - kept.keys()
+    left_out = _LeftOut(
+        scenarios=len({key[:2] for key in dropped if key[2] in back}),
+        agents=tuple(sorted({key[2] for key in dropped if key[2] not in back})) if partial else (),
+    )
+    return dataclasses.replace(before, cells=kept), left_out
 
 
-def _about_left_out(number: int, *, partial: bool, whole: bool) -> str:
-    how = f"{'was' if number == 1 else 'were'} not selected"
-    if not whole:
-        how = f"{how}, or did not run" if partial else "did not run"
-    return f"{number} of the baseline's scenarios {how}"
+class _LeftOut(NamedTuple):
+    """What the job was not to run of its baseline."""
+
+    scenarios: int = 0
+    agents: tuple[str, ...] = ()
+
+    def notes(self, *, partial: bool, whole: bool) -> Iterable[str]:
+        if self.scenarios:
+            how = f"{'was' if self.scenarios == 1 else 'were'} not selected"
+            if not whole:
+                how = f"{how}, or did not run" if partial else "did not run"
+            yield f"{self.scenarios} of the baseline's scenarios {how}"
+        if self.agents:
+            named = words.names(self.agents)
+            yield f"{'agents' if len(self.agents) > 1 else 'agent'} {named} of the baseline: no trial was selected"
 
 
 def _invalid(report: GateReport, why: str) -> GateReport:

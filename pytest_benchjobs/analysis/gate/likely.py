@@ -1,4 +1,4 @@
-"""Clusters that nobody declared: scenarios of a tag, file or directory, or with like ids, that change together."""
+"""Clusters that are not declared: scenarios of a tag, file or directory, or with like ids, that change together."""
 
 from __future__ import annotations
 

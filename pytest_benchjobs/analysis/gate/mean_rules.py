@@ -15,7 +15,7 @@ from .family import Found, Tested
 from .groups import Group, nothing, select
 from .measure import Measured, measure
 
-_REMARKABLE = 0.2  # p above which a drop needs no attention
+_REMARKABLE = 0.2  # p below which a scenario that fell far needs attention, however few its attempts
 _FAR = 0.5  # of a score
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
@@ -243,14 +243,17 @@ class _Judged:
         )
 
     def _why(self, verdict: GateVerdict) -> str:
-        rule, scale, change = self.measured.rule, self.scale, self.change
+        measured, scale, change = self.measured, self.scale, self.change
+        rule = measured.rule
         fine = 0 < abs(change) < 0.01
         was, is_now = (words.value(rule.metric, one, fine=fine) for one in (self.before, self.now))
         parts = [scale.signed(change)]
         level = words.percent(rule.level)
         if self.best is not None and self.worst is not None:
             parts.append(f"{level} interval {scale.between(*sorted((self.best, self.worst)))}")
-        elif self.best is not None:
+        elif self.best is not None and (
+            measured.amounts or self.best < 1 - self.before
+        ):  # no score can rise further
             parts.append(f"at {level} no better than {scale.signed(self.best)}")
         parts.append(words.p(self.p))
         text = f"{words.metric_of(rule)} {was} -> {is_now} ({', '.join(parts)})"
@@ -282,9 +285,7 @@ class _Judged:
             )
         if self.config.policy is GatePolicy.SHOWN:
             return f"more than {amount} by its estimate, which is not shown"
-        text = f"more than {amount}, but chance may explain it"
-        calm = self._enough and self.p >= _REMARKABLE
-        return text + ": unchanged code often looks like this; no action is needed" * calm
+        return f"{f'more than {amount}, but ' if self.tolerance else ''}chance may explain it"
 
     def _could_see(self, verdict: GateVerdict) -> str | None:
         """Phrase for what would be detected; None where the drop was, and nothing more is known."""
@@ -298,9 +299,9 @@ class _Judged:
     def _undetected(self, change: str) -> str:
         measured = self.measured
         if not self._enough:
-            return f"no {change} can be shown, however large: too few scenarios or attempts ({measured.size})"
+            return f"no {change} can be shown: too few scenarios or attempts ({measured.size})"
         if not measured.varied:
-            return f"smallest detectable {change} unknown: nothing varied"
+            return f"smallest detectable {change} unknown: all attempts scored the same"
         if measured.units < FEWEST:
             what = "scenarios" if measured.clusters is None else "clusters"
             return f"smallest detectable {change} unknown: fewer than {FEWEST} {what}"

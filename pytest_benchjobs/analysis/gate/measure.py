@@ -184,7 +184,7 @@ class Measured:
         return Interval(*ends)
 
     def detectable(self, comparisons: int, tolerance: float = 0.0, *, shown: bool = False) -> float | None:
-        """Return the smallest worsening that is found with a chance of 80 %, at the level of so many comparisons."""
+        """Return the smallest worsening that is found with a chance of 80 %, at the level of that many comparisons."""
         if self.least_p >= self.rule.alpha / comparisons:
             return None  # not even a drop of all scenarios to 0
         aim = Aim(alpha=self.rule.alpha / comparisons, tolerance=tolerance, shown=shown)
@@ -192,7 +192,7 @@ class Measured:
             *self.attempts, aim, scores=not self.amounts, worth=self.worth, clusters=self.clusters
         )
         if found is not None and found <= _ROUNDING * max(abs(mean(self.before)), abs(mean(self.now))):
-            return None  # nothing varied beyond rounding errors
+            return None  # the scores differ by rounding errors only
         return found
 
     @property

@@ -32,17 +32,18 @@ def _least_loss(cells: list[Cell], comparisons: int) -> str:
     alpha = MEAN.alpha / comparisons
     if gone.tested.worse >= alpha:
         if gone.least_p >= alpha:
-            return f"no gate can turn red by {gone.size}, even if every attempt fails: {gone.remedy(comparisons)}"
+            remedy = gone.remedy(comparisons)
+            return f"no gate can turn red by {gone.size} on both sides, even if every attempt fails: {remedy}"
         return f"no gate can turn red, even if every attempt fails: the mean score is {_mean(cells):.3g}"
     again = measure(MEAN, [Pair(cell, cell) for cell in cells])
     drop = again.detectable(comparisons)
     if drop is not None:
-        return f"with as many attempts, a gate finds a drop of {words.Scale().amount(drop)} four times out of five"
+        return f"with this many attempts, a gate finds a drop of {words.Scale().amount(drop)} four times out of five"
     least = _broken(gone, alpha)
     if least is None:
-        return f"with as many attempts, a gate turns red only when nearly all of {gone.size} is lost"
+        return f"with this many attempts, a gate turns red only when nearly all of {gone.size} is lost"
     return (
-        f"with as many attempts, a gate turns red when {least} of {words.count(len(cells), 'scenario')} "
+        f"with this many attempts, a gate turns red when {least} of {words.count(len(cells), 'scenario')} "
         f"{'fails' if least == 1 else 'fail'} in all attempts"
     )
 

@@ -66,7 +66,7 @@ def clopper_pearson(passed: int, n: int, level: float = 0.95) -> tuple[float, fl
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alike:
-    """Whether values of a group are more alike than others."""
+    """True if values of a group are more alike than others."""
 
     correlation: float
     """Intraclass correlation: the share of the variance that is between groups."""

@@ -47,7 +47,7 @@ class Units:
     weights: tuple[float, ...]
     """Size of each cluster, of the mean size; 1 for scenarios."""
     counts: tuple[int, ...]
-    """How often each value occurs."""
+    """Number of times that each value occurs."""
     n: int
     mean: float
     ends: tuple[float, float] | None

@@ -65,8 +65,8 @@ def detectable_drop(
     sums, and as a few of them tell it badly, Student's t takes the place of the normal distribution. How often such
     drops are found is simulated in docs/statistics.md.
 
-    None: it cannot be known, as nothing varied or there are fewer than five scenarios or clusters; or no drop would
-    be found, not even to 0.
+    None: it cannot be known, as all attempts scored the same or there are fewer than five scenarios or
+    clusters; or no drop would be found, not even to 0.
 
     Miller 2024 (arXiv:2411.00640), section 5; the general form is Cohen, Statistical Power Analysis, 1988, chapter 2.
 

@@ -36,6 +36,6 @@ def checked_level(level: float) -> float:
 
 
 def checked_count(passed: int, n: int) -> None:
-    """Raise ValueError if so many of n attempts cannot have passed."""
+    """Raise ValueError if this number of n attempts cannot have passed."""
     if not 0 <= passed <= n:
         raise ValueError(f"{passed} of {n} attempts passed: needs 0 <= passed <= n")

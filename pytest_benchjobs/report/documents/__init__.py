@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, computed_field
 
 from ...model.base import Model
 
@@ -49,6 +49,13 @@ DOCUMENTS = {
     "scenario": ("pytest_benchjobs.report.documents.scenarios", "ScenarioDocument"),
     "scenario-import": ("pytest_benchjobs.report.documents.scenarios", "ImportDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
+    "written": ("pytest_benchjobs.report.documents.changes", "WrittenDocument"),
+    "baseline-change": ("pytest_benchjobs.report.documents.changes", "BaselineChange"),
+    "secret-change": ("pytest_benchjobs.report.documents.changes", "SecretChange"),
+    "fetched": ("pytest_benchjobs.report.documents.changes", "FetchedDocument"),
+    "exceptions": ("pytest_benchjobs.report.documents.changes", "ExceptionsDocument"),
+    "gc": ("pytest_benchjobs.report.documents.changes", "CollectedDocument"),
+    "db": ("pytest_benchjobs.report.documents.changes", "RebuiltDocument"),
     "viewer-meta": ("pytest_benchjobs.report.documents.viewer", "ViewerMeta"),
     "viewer-overview": ("pytest_benchjobs.report.documents.viewer", "ViewerOverview"),
     "viewer-jobs": ("pytest_benchjobs.report.documents.viewer", "ViewerJobs"),
@@ -74,6 +81,13 @@ class Document(Model):
     """A document on stdout. A key that is removed or changes its meaning needs a new `schema_version`."""
 
     schema_version: int = 1
+
+
+def renamed(old: str, kind: Any, alias: str | None = None) -> Any:
+    """Return a key with the value of a field: its new name. The old one is printed beside it for one version."""
+    about = f"The new name of `{old}`, which the next version leaves out."
+    value = property(lambda document: getattr(document, old))
+    return computed_field(return_type=kind, alias=alias, description=about)(value)
 
 
 def mirror(kind: type[_Kind], source: object, **others: Any) -> _Kind:

@@ -64,13 +64,19 @@ class CheckedScenario(Model):
 
 
 class CheckDocument(Document):
-    """`benchjobs check`."""
+    """`benchjobs check` and `benchjobs scenario validate`."""
 
-    directory: str | None
-    """Directory of the results; null: there was no problem, and they were removed."""
-    attempts: int
+    directory: str | None = None
+    """Directory of the results; null: there are none, or there was no problem, and they were removed."""
+    attempts: int = 0
+    """0: nothing was run, only what is written was read."""
     ok: bool
-    scenarios: tuple[CheckedScenario, ...]
+    scenarios: tuple[CheckedScenario, ...] = ()
+    """Those that were run."""
+    read: int | None = None
+    """Scenarios that were read, where nothing was run."""
+    mistakes: tuple[str, ...] = ()
+    """Mistakes in what is written, for which nothing was run."""
 
 
 class BenchmarkCalibration(Model):

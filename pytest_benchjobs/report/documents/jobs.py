@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import datetime
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ...model.base import Model
 from ...model.job import JobStatus, Totals
 from ...store.rows import JobRow, RunRow
-from . import Document
+from . import Document, renamed
 
 
 class JobItem(JobRow):
     """A job. Its `mean_score` is over all agents, one of which may be a reference: see `scores`."""
 
+    job: ClassVar[Any] = renamed("id", str)
     dead: bool = False
     """True if its process died. The status stays that of a running job until `recover`, or the next job, closes it."""
+    number_ended: ClassVar[Any] = renamed(
+        "ended", int, alias="ended"
+    )  # the field has the old name in JSON, `trials`
 
 
 class ListDocument(Document):
@@ -33,12 +37,19 @@ class RunItem(RunRow):
 
     dead: bool = False
     """True if the process of its job died."""
+    number_ended: ClassVar[Any] = renamed("ended", int, alias="ended")
 
 
 class RunsDocument(Document):
     """`benchjobs runs`."""
 
     runs: tuple[RunItem, ...]
+
+
+class JobTotals(Totals):
+    """Counts of the trials of a job that ended."""
+
+    ended: ClassVar[Any] = renamed("trials", int)
 
 
 class DetachDocument(Document):
@@ -51,7 +62,7 @@ class DetachDocument(Document):
     planned: int | None = None
     """Number of trials, once known."""
     agent_timeout: float | None = None
-    """Seconds; null: each scenario's own, else 7200."""
+    """Seconds; null: each scenario's own, else the default of two hours."""
     message: str | None = None
     """Reason why it failed at once."""
     pid: int
@@ -71,7 +82,7 @@ class CancelDocument(Document):
     changed: bool
     """False if the job had already ended."""
     planned: int | None
-    totals: Totals
+    totals: JobTotals
 
 
 class RecoveredJob(Model):
@@ -156,6 +167,8 @@ class ScorerLog(Model):
     weight: float
     score: float | None
     status: Literal["complete", "error"]
+    definition: dict[str, str]
+    """What it runs: its `command` or `script`, the `path` of its files, the `model` and `criteria` of a judge."""
     output: str
     """The end of its output."""
     error: Reason | None

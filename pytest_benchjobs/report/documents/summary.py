@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from ...analysis.live import Flying
 from ...model.base import Model
-from ...model.job import JobConfig, Totals
+from ...model.job import JobConfig
 from ...model.metric import Metric
 from ...store.rows import RunHead
-from . import Document, mirror
-from .jobs import Reason
+from . import Document, mirror, renamed
+from .jobs import JobTotals, Reason
 
 
 class AtK(Model):
@@ -64,6 +64,7 @@ class Figures(Model):
     """Share that passed among the trials that passed or failed."""
     mean_scored: float | None
     """Mean score of the trials that have one."""
+    mean_score: ClassVar[Any] = renamed("mean_scored", float | None)
     mean_all: float | None
     """Sum of scores divided by all trials but skipped ones: a lower bound, as if every error hid a 0."""
     cost_usd: float | None
@@ -163,6 +164,7 @@ class SummaryScenario(Model):
 class RunFigures(Figures, RunHead):
     """A run: one benchmark and one agent."""
 
+    ended: ClassVar[Any] = renamed("total", int)
     by_scenario: tuple[SummaryScenario, ...] | None
     """With `--extended`: each scenario over all its attempts."""
     trials: tuple[SummaryTrial, ...] | None
@@ -195,6 +197,7 @@ class SummaryDocument(Document):
     """`benchjobs summary`."""
 
     id: str
+    job: ClassVar[Any] = renamed("id", str)
     name: str | None
     status: str
     message: str | None
@@ -203,6 +206,8 @@ class SummaryDocument(Document):
     finished_at: datetime.datetime | None
     resumed_at: tuple[datetime.datetime, ...]
     parent: str | None
+    selection: bool = False
+    """True if it ran a selection of scenarios: `-k`, `-m`, `--lf`, ids. Its scores are not those of the benchmarks."""
     metadata: dict[str, str]
     directory: str
     """Directory of its files."""
@@ -210,7 +215,7 @@ class SummaryDocument(Document):
     attempts: int
     """Number of attempts; where benchmarks differ, the largest."""
     attempt_policy: str
-    totals: Totals
+    totals: JobTotals
     agents: tuple[AgentFigures, ...]
     runs: tuple[RunFigures, ...]
     left_out: int

@@ -101,6 +101,19 @@ class ViewerJobs(Document):
     jobs: tuple[ViewerJobItem, ...]
 
 
+class RecentScore(Model):
+    """A run with a score, as a point of a chart."""
+
+    job: str
+    at: datetime.datetime | None = Field(validation_alias="started_at")
+    mean_score: float
+    low: float | None
+    """Lower end of the 95 % interval; null: unknown, or too many trials to look at."""
+    high: float | None
+    selection: bool
+    """Its job ran a selection of scenarios."""
+
+
 class LatestScore(Model):
     """The newest score of a benchmark and agent."""
 
@@ -115,6 +128,8 @@ class LatestScore(Model):
     at: datetime.datetime | None = Field(validation_alias="started_at")
     high_score: HighScore | None
     delta: float | None
+    recent: tuple[RecentScore, ...] = ()
+    """The last runs of this benchmark and agent, the oldest first; of the first 60 scores."""
 
 
 class ViewerBaseline(Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -11,7 +12,7 @@ from ...model.base import Model
 from ...model.job import JobRecord
 from ...model.quota import Quota
 from ...model.result import Outcome
-from . import Document, mirror
+from . import Document, mirror, renamed
 from .summary import InFlight
 
 _LATELY = 10
@@ -24,6 +25,7 @@ class WatchTotals(Model):
     """Trials selected to run; null until known."""
     done: int
     """Trials that have ended."""
+    ended: ClassVar[Any] = renamed("done", int)
     passed: int
     failed: int
     error: int
@@ -64,6 +66,7 @@ class WatchDocument(Document):
     """`benchjobs watch`: with `-o json` one on each line, the last one when the job has ended."""
 
     id: str
+    job: ClassVar[Any] = renamed("id", str)
     name: str | None
     status: str
     message: str | None

@@ -1,4 +1,4 @@
-"""One command in namespaces of its own: how bubblewrap is told to make them, and that they end.
+"""One command in namespaces of its own: the options for bubblewrap, and their end.
 
 Everything that a command starts ends with it, for the kernel ends its process namespace. So there is nothing that
 could be left running, and nothing to look for.

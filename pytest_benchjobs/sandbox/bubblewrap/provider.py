@@ -183,7 +183,7 @@ class LocalProvider:
             _remove_tree(directory)
 
     def _own_directory(self) -> Path:
-        """The directory of this process, which nobody else may enter."""
+        """The directory of this process, accessible to it alone."""
         with self._lock:
             if self._directory is None:
                 directory = Path(tempfile.mkdtemp(prefix=_PREFIX))

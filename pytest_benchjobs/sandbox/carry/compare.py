@@ -33,7 +33,7 @@ _LINK_ON_THE_WAY = "a link, or nothing, is on the way to it"
 LeftOut = tuple[bytes, str]
 """Path and reason."""
 Apart = Callable[[bytes], bool]
-"""Returns True for a path that is none of what is carried: it stays as it is, which nobody has to be told."""
+"""Returns True for a path that is not carried: it stays as it is, without a note."""
 
 
 class Listing:

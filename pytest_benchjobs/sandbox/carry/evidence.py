@@ -43,7 +43,7 @@ class _Search:
         self._since_ns = since_ns
         self._without = without
         self._loaded: dict[int, bool] = {}
-        """Where the names of a directory begin in `before` -> whether something in it was loaded."""
+        """Start of the names of a directory in `before` -> True if a file in it was loaded."""
         self._names: list[bytes] = []
         self._way: list[tuple[int, Record]] = []
         """Of the directories that we are in, where the names of one begin in `before`, and its record in `after`."""

@@ -1,4 +1,4 @@
-"""What of a carried tree stays the fresh place's own, whatever the agent did there.
+"""Files of a carried tree that stay the fresh place's own, whatever the agent did there.
 
 These are what tells git what to run, and what programs of the image are found in. Pure.
 """

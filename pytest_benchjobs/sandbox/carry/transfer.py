@@ -34,7 +34,7 @@ class Carried:
     """Record of what was carried."""
 
     left_out: tuple[LeftOut, ...]
-    """What was not, and why."""
+    """Files that were not, with the reason."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _read(chunks: Iterable[bytes], most: int) -> bytes:
 
 
 def _same_contents(comparison: Comparison, agent: Place, fresh: Place, roots: list[bytes]) -> Iterator[bool]:
-    """Compare contents by digests with a key that nobody in a sandbox knows, of both sides at once."""
+    """Compare contents by digests with a key that is unknown in sandboxes, of both sides at once."""
     if not comparison.checks:
         return iter(())
     checks = Script()

@@ -1,4 +1,4 @@
-"""What an answer of the engine means: decided by the state of the thing that a call is about, never by a sentence.
+"""Meaning of an answer of the engine: decided by the state of the called object, never by a sentence.
 
     answer                          state of the thing              meaning
     any but success                 the engine answers nobody       not yet: wait for the engine
@@ -24,7 +24,7 @@ _ID = r"/(?P<id>[^/?]+)"
 
 
 class State(enum.Enum):
-    """What there is of the thing that a call is about."""
+    """State of the object of a call."""
 
     ABSENT = "absent"
     CREATED = "created"
@@ -49,7 +49,7 @@ class State(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a call ended that did not succeed."""
+    """End of a call that failed."""
 
     REFUSED = "4xx"
     FAILED = "5xx"
@@ -58,7 +58,7 @@ class Kind(enum.Enum):
 
 
 class Meaning(enum.Enum):
-    """What follows."""
+    """Meaning of a failed call."""
 
     DONE = "done already"
     GONE = "gone"
@@ -80,7 +80,7 @@ class Subject(enum.Enum):
 
 
 TRIES = {Kind.REFUSED: 3, Kind.FAILED: 5, Kind.CUT: 5, Kind.SILENT: 2}
-"""How often a call is made in all, while its answers are of this kind and nothing changes."""
+"""Number of attempts of a call while its answers stay of this kind and nothing changes."""
 PAUSES = (0.1, 0.3, 0.8, 2.0)
 """Seconds before each further time."""
 

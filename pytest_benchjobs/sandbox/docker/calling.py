@@ -38,7 +38,7 @@ from .words import DISK_FULL
 T = TypeVar("T")
 
 OUTAGE = 90.0
-"""Seconds that an engine which answers nobody is waited for."""
+"""Seconds to wait for an engine that answers no call."""
 _REMOVAL = 30.0
 _LOOK = 0.2
 _SHOWN = 500
@@ -90,14 +90,14 @@ class Found:
 
 
 class Caller:
-    """Whoever the engine is called for: it can end all of that, and learns how often a call was made again.
+    """The trial or job that calls the engine: it can end its calls, and learns how often one was retried.
 
     `check` is called several times a second while something is waited for; what it raises ends the call.
     """
 
     def __init__(self, check: Callable[[], object] = lambda: None, patience: float = OUTAGE) -> None:
         self.patience = patience
-        """Seconds that an engine which answers nobody is waited for."""
+        """Seconds to wait for an engine that answers no call."""
         self.again: list[str] = []
         """A line for each call that was made again."""
         self._check = check
@@ -154,7 +154,7 @@ class Asks(Protocol):
     """True once it has answered anything in this process."""
 
     def peek(self, path: str) -> tuple[int, bytes] | None:
-        """Return status and body of a GET; None: nobody answers."""
+        """Return status and body of a GET; None: no answer."""
 
     def unavailable(self) -> InfrastructureError:
         """Return the error for an engine that has not answered so far."""
@@ -165,7 +165,7 @@ _current = contextvars.ContextVar[Caller]("caller")
 
 
 def caller() -> Caller:
-    """Return whoever this thread calls the engine for."""
+    """Return the caller on whose behalf this thread calls the engine."""
     return _current.get(_NOBODY)
 
 

@@ -24,11 +24,11 @@ from ...model.errors import (
     Ungradable,
 )
 from ...model.scenario import Network
+from ..command_timeout import Drained, wait_fairly
 from ..paths import DEFAULT_PATH, is_below
 from ..program import PROGRAM
 from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
 from ..runner import serving
-from ..stream import Drained, wait_fairly
 from .answers import PAUSES
 from .calling import Caller, on_behalf_of
 from .entrypoint import Entrypoint
@@ -68,7 +68,7 @@ _ACCOUNTS_LIMIT = 4 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Command:
-    """A command that is to run, as `exec` is told of it."""
+    """A command to run, as `exec` takes it."""
 
     argv: tuple[str, ...]
     timeout: float
@@ -111,7 +111,7 @@ class _Stage(enum.Enum):
 
 
 class _Program(enum.Enum):
-    """Trust in our program inside, which whoever is root there may replace.
+    """Trust in our program inside, which root there may replace.
 
     OURS ──(a command of others)──▶ DOUBTED ──(all processes ended)──▶ STALE ──(put in anew)──▶ OURS
     """
@@ -309,7 +309,7 @@ class DockerSandbox(EngineContainer):
             self.put_from_outside([self._first])
 
     def _has(self, file: File) -> bool:
-        """Return True if a file with so many bytes is there."""
+        """Return True if there is a file of this size in bytes."""
         with self._calling():
             found = stat_of(self._engine.client, self.id, file.path)
         return found is not None and (kind_of(found), found["size"]) == (FILE, len(file.content or b""))

@@ -21,7 +21,7 @@ _MARKER = "jobs/.benchjobs"
 """File in a directory of results."""
 _RESULTS = ("jobs", "comparisons", "baselines.json", "history.sqlite")
 _TEXTS = {".json": (b'"pytest-benchjobs baseline"', 256), ".py": (b"pytest_bench", 1 << 20)}
-"""Suffix -> text in the beginning, of so many bytes, of baselines, and of modules with our imports or hooks."""
+"""Suffix -> text near the start, and its range in bytes, of baselines, and of modules with our imports or hooks."""
 _RANGE = r"(?:\\.|[^\\\]-])"
 # What Go's `filepath.Match` takes for a pattern. Docker refuses all others.
 _VALID = re.compile(rf"(?:[^\\\[]|\\.|\[\^?(?:{_RANGE}(?:-{_RANGE})?)+\])*", re.DOTALL)
@@ -42,7 +42,7 @@ class BadPattern(ValueError):
 
 
 class Ignored:
-    """What the text of a `.dockerignore` leaves out of a build context.
+    """Patterns of a `.dockerignore`, which leave files out of a build context.
 
     The last pattern that matches a path, or a directory it is in, decides. A line that is none is a `BadPattern`.
     """
@@ -78,7 +78,7 @@ class Ignored:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """What of a directory goes to the engine. Paths are relative to it, and sorted."""
+    """List the files of a directory that go to the engine. Paths are relative to it, and sorted."""
 
     paths: tuple[str, ...]
     left_out: tuple[str, ...]

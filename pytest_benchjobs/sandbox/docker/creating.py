@@ -1,4 +1,4 @@
-"""Creating a container: what of its scenario, its trial and its owner the engine is told."""
+"""Create a container from its scenario, its trial and its owner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def create(
     proxy: Proxy | None = None,
     beside: TrialServices | None = None,
 ) -> DockerSandbox:
-    """Create a container, which is not started yet. It is called for by whoever this thread calls the engine for.
+    """Create a container, which is not started yet. It belongs to the caller of this thread.
 
     `proxy` serves it if it is to be limited to certain hosts. `beside` are the services of its trial, if it has any.
 

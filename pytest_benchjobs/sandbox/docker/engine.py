@@ -60,7 +60,7 @@ class Engine:
 
     @property
     def client(self) -> Client:
-        """The connected client. Raises EngineUnavailable: nobody answers."""
+        """The connected client. Raises EngineUnavailable: no answer."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect()
@@ -121,7 +121,7 @@ class Engine:
         return None if status == _NOT_FOUND else json.loads(body)
 
     def peek(self, path: str) -> tuple[int, bytes] | None:
-        """Return status and body of a GET; None: nobody answers."""
+        """Return status and body of a GET; None: no answer."""
         try:
             return self._ask(path, _PEEK_TIMEOUT)
         except OSError:
@@ -191,7 +191,7 @@ class Engine:
         return answer.status, first, connection
 
     def _ask(self, path: str, timeout: float = _CALL_TIMEOUT) -> tuple[int, bytes]:
-        """Return status and body of a GET that is made once. Raises OSError: nobody answers."""
+        """Return status and body of a GET that is made once. Raises OSError: no answer."""
         if not self.local:
             if self._client is None:
                 raise ConnectionError("not connected")

@@ -39,7 +39,7 @@ class _Container(Executes, Protocol):
 
 
 class Entrypoint:
-    """Of one container. It is told to run a program of ours if the container `has_first`, else to sleep."""
+    """Of one container. It is given a program of ours to run if the container `has_first`, else a sleep."""
 
     def __init__(
         self, container: _Container, argv: Sequence[str], environment: Environment, *, has_first: bool
@@ -48,7 +48,7 @@ class Entrypoint:
         self._argv = (*argv, *(REACHED if has_first else _SLEEPING))
         self._timeout = environment.setup_timeout
         self.serves = False
-        """True if it left something running beside what it was told to run."""
+        """True if it left processes running beside its command."""
         self._seen: frozenset[int] = frozenset()
         self._since = self._used = 0.0
 

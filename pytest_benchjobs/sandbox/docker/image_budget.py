@@ -38,7 +38,7 @@ class Urgency(enum.Enum):
     """No trial waits for it yet."""
     TRIAL = "trial"
     GRADING = "grading"
-    """The work of the agent is paid for, and only has to be graded: it comes, room or not."""
+    """The work of the agent is paid for, and only has to be graded: it is pulled even beyond the budget."""
 
 
 class NoRoomNow(Exception):

@@ -1,4 +1,4 @@
-"""Images: found, pulled or built, once per machine whoever asks first."""
+"""Images: found, pulled or built, once per machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOTHING_NAMED = "the scenario names neither an image nor a Dockerfile"
 _REMEMBERED = 60.0
 _NO_ROOM_SECONDS = 0.5
 _SHARE = 10.0
-"""A failure is remembered for so many times as long as it took to meet it: trying again costs a tenth of the time."""
+"""A failure is remembered for this multiple of the time that it took: retries cost a tenth of the time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Images:
             except NoRoomNow:
                 if urgency is Urgency.AHEAD:
                     raise
-            # Whoever makes room may need what is locked, so nothing is locked meanwhile.
+            # A trial that makes room may need the lock, so it is not held meanwhile.
             check()
             time.sleep(_NO_ROOM_SECONDS)
 
@@ -127,7 +127,7 @@ class Images:
             return self._slots.setdefault(request.key, Slot())
 
     def identify(self, request: ImageRequest) -> str | None:
-        """The `key` of the image that `resolve` would give, as far as it can be told from what is here.
+        """The `key` of the image that `resolve` would give, as far as local images tell.
 
         It is an `ImageBuildFailed` if the Dockerfile or its context cannot be read.
         """
@@ -145,7 +145,7 @@ class Images:
 
     @functools.cached_property
     def sizes(self) -> RegistrySizes:
-        """What registries say of the sizes of images."""
+        """Sizes of images, from registries."""
         from .registry import RegistrySizes
 
         return RegistrySizes(self._engine)
@@ -181,7 +181,7 @@ class Images:
             self._identified.clear()
 
     def _settled(self, wanted: _Wanted) -> ResolvedImage:
-        """Return the image of a slot, which nobody removes while it is needed. Call with its lock held."""
+        """Return the image of a slot, which is not removed while it is needed. Call with its lock held."""
         slot = wanted.slot
         if slot.error is not None and time.monotonic() < slot.until:
             raise type(slot.error)(str(slot.error))
@@ -399,10 +399,10 @@ def _missing(name: str, reason: str) -> ImageMissing:
 
 
 def _machine_lock(name: str, check: Check) -> AbstractContextManager[None]:
-    """Held by one process of this machine at a time. Where nobody can hold it, at worst an image is built twice."""
+    """Held by one process of this machine at a time. Without locks, at worst an image is built twice."""
     return one_of([name.replace("/", "-").replace(":", "-")], check)
 
 
 def _turn(check: Check) -> AbstractContextManager[None]:
-    """Held by whoever pulls or builds: only so many do at a time."""
+    """Held during a pull or a build, which limits how many run at a time."""
     return one_of([f"turn-{number}" for number in range(_AT_ONCE)], check)

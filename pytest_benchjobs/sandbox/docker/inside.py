@@ -124,7 +124,7 @@ class Inside:
 
 
 def _taking(pieces: Iterable[bytes]) -> Callable[[int], bytes]:
-    """Return what takes so many bytes of a stream."""
+    """Return a reader of this number of bytes of a stream."""
     stream, taken = filter(None, pieces), bytearray()
 
     def take(size: int) -> bytes:

@@ -36,7 +36,7 @@ from .words import NO_SUCH_PATH
 
 _IDLE_CONNECTIONS = 32
 _QUIET = 60.0
-"""Seconds that a stream of events may be quiet: whoever listens asks again."""
+"""Seconds that a stream of events may be quiet; then the listener connects again."""
 _ALWAYS_THERE = ("/etc/hostname", "/proc")
 """Paths that an engine makes in every container."""
 
@@ -111,7 +111,7 @@ class Client(docker.APIClient):
         return None
 
     def ask(self, path: str, timeout: float) -> tuple[int, bytes]:
-        """Return status and body of a GET that is made once; an `OSError`, if nobody answers."""
+        """Return status and body of a GET that is made once; an `OSError`, if there is no answer."""
         request = self.prepare_request(requests.Request("GET", f"{self.base_url}{path}"))
         answer = self.once(request, timeout=timeout)
         return answer.status_code, _content(answer)
@@ -140,7 +140,7 @@ def _refusal(call: Call, answer: requests.Response, *, whole: bool) -> Refusal |
 
 
 def _is_about_file(request: requests.PreparedRequest, words: str) -> bool:
-    """Return True if the engine says that the very file that is asked for is not there, or nobody gets to it."""
+    """Return True if the engine says that the requested file does not exist, or cannot be reached."""
     query = dict(urllib.parse.parse_qsl(str(request.path_url).partition("?")[2]))
     path = PurePosixPath(query.get("path", ""))
     ways = "|".join(re.escape(str(part)) for part in (path, *path.parents[:-1]))
@@ -218,7 +218,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._opened.add(self.sock)
 
     def request(self, *args: Any, **kwargs: Any) -> None:
-        """Send a request; whoever it is sent for can break it off until its answer was read."""
+        """Send a request; its caller can break it off until its answer was read."""
         if self.sock is None:
             self.connect()
         self.holder = caller()

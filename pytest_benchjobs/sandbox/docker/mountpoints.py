@@ -59,7 +59,7 @@ def stat_of(client: docker.APIClient, container: str, path: str) -> Mapping[str,
         )
         if answer.ok:
             return dict(json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"])))
-    # Without words nobody knows why: the archive of it comes with them.
+    # The archive of it carries the reason, which an answer without words lacks.
     try:
         chunks, stat = client.get_archive(container, path)
     except docker.errors.APIError:
@@ -78,7 +78,7 @@ def kind_of(stat: Mapping[str, Any] | None) -> str | None:
 
 
 def leads_to_small_file(client: docker.APIClient, container: str, path: str, most: int) -> bool:
-    """Return True if a path, or where it leads, is a regular file of at most so many bytes, or nothing at all."""
+    """Return True if a path, or where it leads, is a regular file of at most this size, or does not exist."""
     stat = stat_of(client, container, path)
     if stat is not None and kind_of(stat) == LINK:
         stat = stat_of(client, container, str(stat.get("linkTarget") or path))

@@ -26,8 +26,8 @@ from ...model.job import Owner
 from ...model.scenario import Network
 from ...system.cutting import beginning_of
 from ..archive import pack
+from ..command_timeout import Demultiplexer, drain
 from ..program import program_file
-from ..stream import Demultiplexer, drain
 from .calling import NetworkGone, SubnetTaken
 from .engine import LABEL, ROOT_USER, Engine
 from .library import ERRORS
@@ -47,7 +47,7 @@ _OF_TRIALS = tuple(ipaddress.IPv4Network("198.18.0.0/16").subnets(new_prefix=27)
 _BRIDGE = "com.docker.network.bridge"
 _MTU = "com.docker.network.driver.mtu"
 LOOKS = 3
-"""How many times the public network is looked for again where others removed it: `benchjobs gc` of another job."""
+"""Retries where others removed the public network: `benchjobs gc` of another job."""
 _TIMEOUT = 60
 _CONFLICT = 409
 

@@ -33,7 +33,7 @@ from .library import ERRORS
 SIGNAL = "USR1"
 """Signal to the first process of a container: end all others."""
 REACHED = (PROGRAM, "reached")
-"""Command that an image's own ENTRYPOINT is told to run: it has done then what it does before `exec "$@"`."""
+"""Command given to an image's own ENTRYPOINT: it has done then what it does before `exec "$@"`."""
 
 _FIRST = (PROGRAM, "first")
 _NAME = re.compile(r"bench-(?P<ended>[01])")

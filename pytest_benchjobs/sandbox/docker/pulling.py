@@ -33,7 +33,7 @@ from .registry import asked_to_wait
 from .words import DISK_FULL, NOT_GIVEN, TOO_OFTEN
 
 Check = Callable[[], object]
-"""Called several times a second by whatever waits for an image; it raises where nobody wants that any more."""
+"""Called several times a second while an image is waited for; it raises once the image is not needed any more."""
 
 LOOK = 0.2
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
@@ -123,7 +123,7 @@ def hear(
     first: float | None = None,
     silent: float = math.inf,
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield what the engine says while it works on `call`. Whoever stops listening hangs up, and it gives up.
+    """Yield what the engine says while it works on `call`. Closing the generator closes the connection, which ends it.
 
     `first` is how many seconds there may be until the first line, `silent` until each further one; after that, or at
     `deadline`, it is a `TimeoutError`. Whatever `call` raises comes out here.

@@ -29,7 +29,7 @@ _KINDS = (
     ("/networks?", "Id", "/networks", ""),
     ("/volumes?", "Name", "/volumes", "?force=1"),
 )
-"""How things are listed, which key names each, and how it is removed; what others need comes last."""
+"""Kinds of things: how to list them, the key of the name, how to remove one; what others depend on comes last."""
 
 
 class Reaper:
@@ -56,7 +56,7 @@ class Reaper:
                 self._process = subprocess.Popen(
                     [sys.executable, *isolation, __file__, self._host, self._label],
                     stdin=reading,
-                    # Whoever waits for the end of our output must not wait for the reaper.
+                    # A reader of our output must not wait for the end of the reaper.
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",

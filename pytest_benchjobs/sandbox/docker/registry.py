@@ -1,4 +1,4 @@
-"""What a registry says of an image without giving it: how large it is, and when it wants to be asked again.
+"""Metadata of an image from its registry: its size, and when the registry may be asked again.
 
 The engine tells neither: it passes on an image, or the words with which it was refused. No credentials are sent, so of
 a private registry nothing is known.
@@ -64,7 +64,7 @@ class RegistrySizes:
 
     @functools.cached_property
     def record(self) -> Record:
-        """What this machine remembered when it was first asked: hundreds of images are looked up at a time."""
+        """The cache of this machine, read once: hundreds of images are looked up at a time."""
         return self._file.read()
 
     def of(self, name: str) -> Sizes | None:

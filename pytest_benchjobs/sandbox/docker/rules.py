@@ -18,9 +18,9 @@ from ...system.cutting import end_of
 from ..program import PROGRAM
 
 LINK_LOCAL = "169.254.0.0/16"
-"""Address at which most clouds tell a machine its secrets."""
+"""Addresses of the metadata service, with credentials of the machine, in most clouds."""
 _AZURE, _ALIBABA = "168.63.129.16/32", "100.100.100.200/32"
-"""Addresses at which two of them do, too. The former also resolves names there."""
+"""Addresses of the metadata service in two others. The former also resolves names there."""
 _PRIORITY = 4180
 _TCP, _UDP, _DNS = 6, 17, 53
 _MAIN = 254

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...system.cutting import HeadSink
+from ..command_timeout import LOOK, Demultiplexer, Drained, drain
 from ..program import PROGRAM
 from ..protocol import ExecResult, Sink
-from ..stream import LOOK, Demultiplexer, Drained, drain
 
 _EXIT_POLL = (0.005, 0.5)
 _EARLY = 2.0

@@ -25,7 +25,7 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class EngineServices:
-    """What a session needs that starts no sandbox, and, once one `begin`s, the rest. Thread-safe."""
+    """Services of a session: those that need no sandbox, and the rest once one `begin`s. Thread-safe."""
 
     events: Events
     """Events of the containers of this process."""

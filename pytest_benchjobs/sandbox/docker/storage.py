@@ -1,4 +1,4 @@
-"""What containers with a storage limit have written, by the blocks that it takes on the disk.
+"""Disk usage of containers with a storage limit, by blocks on the disk.
 
 An engine can enforce such a limit itself only on xfs with project quotas, which nearly nobody has.
 """
@@ -82,7 +82,7 @@ class StorageGuard:
             for container, (limit, exceeded) in watched:
                 if self._closed:
                     return
-                # Whoever grades it finds out what could not be ended. The others are to be measured all the same.
+                # Grading finds a container that could not be stopped. The others are still measured.
                 with contextlib.suppress(BenchError, *ERRORS, OSError, ValueError):
                     if self._is_surely_over(container, limit):
                         self.discard(container)

@@ -18,7 +18,7 @@ from types import FrameType
 import docker.errors
 
 from ...model.errors import EngineLost
-from ..stream import Demultiplexer
+from ..command_timeout import Demultiplexer
 from .engine import ROOT_USER, Engine
 
 _CHUNK = 64 * 1024
@@ -85,7 +85,7 @@ def interact(
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP (the terminal is gone) raise SystemExit meanwhile, so that whoever is called tidies up."""
+    """SIGTERM and SIGHUP (the terminal is gone) raise SystemExit meanwhile, so that callers clean up."""
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  that is how handlers are called
         sys.exit(128 + number)

@@ -54,7 +54,7 @@ class Untouched:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Watched:
-    """How files were before an agent."""
+    """State of files before the agent."""
 
     listing: bytes
     ends: Mapping[int, int]

@@ -12,7 +12,7 @@ from pathlib import Path
 ZIG = "0.17.1"
 """Version of ziglang: pyproject.toml has it, too."""
 MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}
-"""What `uname -m` says -> what Linux's headers call it."""
+"""Machine, as `uname -m` prints it -> its name in Linux's headers."""
 
 _HERE = Path(__file__).parent
 # Without a libc: zig would compile that first, for more than half a minute. The types and numbers are in its headers.

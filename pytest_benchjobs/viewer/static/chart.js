@@ -1,7 +1,19 @@
 // Small charts in SVG. What each shows is also in a table or in its label.
 
-import { svg } from "./dom.js";
+import { h, svg } from "./dom.js";
 import { change, score } from "./format.js";
+
+// Scores from 0 to 1 of one scenario, a line and a mark for each agent; null: it has none.
+export function scoreChart(figures) {
+  const height = 6 + 12 * figures.length;
+  const x = (value) => `${3 + 94 * value}%`;
+  return svg("svg", { class: "chart marks", width: "100%", height, role: "img", "aria-label": figures.filter(Boolean).map((one) => `${one.agent} ${score(one.mean)}`).join(", ") },
+    [0, 0.5, 1].map((value) => svg("line", { class: "axis", x1: x(value), x2: x(value), y1: 0, y2: height })),
+    figures.map((one, number) => (one ? svg("g", { class: "series series-" + (number % 6) },
+      svg("title", null, `${one.agent}: ${score(one.mean)}` + (one.low < one.high ? `, from ${score(one.low)} to ${score(one.high)}` : "")),
+      svg("line", { class: "range", x1: x(one.low), x2: x(one.high), y1: 9 + 12 * number, y2: 9 + 12 * number }),
+      svg("svg", { x: x(one.mean), y: 9 + 12 * number, overflow: "visible" }, marker(number, 0, 0))) : null)));
+}
 
 // Two scores of one scenario on a line from 0 to 1: a hollow dot for A, a full one for B.
 export function pairChart(a, b, width = 140) {
@@ -32,6 +44,22 @@ export function intervalChart({ value, low, high, tolerance }, ends, width) {
     to ? svg("line", { class: "end", x1: at(high), x2: at(high), y1: 9, y2: 19 }) : null,
     svg("circle", { class: "full", cx: at(value), cy: 14, r: 5 }));
   return range ? [drawing, " ", ends] : drawing;
+}
+
+const RUNS = 10;
+
+// Scores of the last runs from 0 to 1, the newest on the right, each with its interval; a hollow dot is a selection of scenarios.
+export function sparkline(runs, width = 180, height = 40) {
+  const at = (number) => 8 + ((number + RUNS - runs.length) / (RUNS - 1)) * (width - 16);
+  const y = (value) => 5 + (1 - value) * (height - 10);
+  const whole = runs.map((run, number) => [run, number]).filter(([run]) => !run.selection);
+  return svg("svg", { class: "chart spark", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Last ${runs.length} scores: ${runs.map((run) => score(run.mean_score)).join(", ")}` },
+    [0, 1].map((value) => svg("line", { class: "axis", x1: 0, x2: width, y1: y(value), y2: y(value) })),
+    whole.length > 1 ? svg("polyline", { points: whole.map(([run, number]) => `${at(number)},${y(run.mean_score)}`).join(" ") }) : null,
+    runs.map((run, number) => svg("g", null,
+      typeof run.low === "number" ? svg("line", { class: "range", x1: at(number), x2: at(number), y1: y(run.low), y2: y(run.high) }) : null,
+      svg("circle", { class: run.selection ? "hollow" : "full", cx: at(number), cy: y(run.mean_score), r: 3.5 }),
+      svg("title", null, `${score(run.mean_score)}${typeof run.low === "number" ? `, 95 % interval ${score(run.low)} to ${score(run.high)}` : ""}${run.selection ? ", a selection of scenarios" : ""}, job ${run.job}`))));
 }
 
 // Scores over time: a line with an interval for each series of points {x, mean, low, high, title, href}.
@@ -78,7 +106,6 @@ function marker(number, x, y) {
 
 // The key of a chart: the shape and the name of each series.
 export function chartKey(names) {
-  return names.map((name, number) => [
-    svg("svg", { class: "chart key series series-" + (number % 6), width: 16, height: 16, "aria-hidden": "true" }, marker(number, 8, 8)),
-    name]);
+  return names.map((name, number) => h("span", null,
+    svg("svg", { class: "chart series series-" + (number % 6), width: 16, height: 16, "aria-hidden": "true" }, marker(number, 8, 8)), " ", name));
 }

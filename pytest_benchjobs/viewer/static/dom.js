@@ -59,16 +59,17 @@ export function say(text) {
   if (place) place.textContent = text;
 }
 
-// A table of few rows: `columns` are titles, or {title, number, whole}, where what is whole stays on one line; `rows` are lists of cells.
+// A table of few rows: `columns` are titles, or {title, number, whole, extra}, where what is whole stays on one line, and what is
+// extra is for wide windows; `rows` are lists of cells.
 export function table(label, columns, rows) {
-  const numbers = columns.map((column) => Boolean(column.number));
+  const classes = columns.map((column) => ["number", "whole", "extra"].filter((name) => column[name]).join(" ") || null);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h("table", { class: "plain" },
       h("caption", { class: "unseen" }, label),
       h("thead", null, h("tr", null, columns.map((column, at) =>
-        h("th", { scope: "col", class: numbers[at] ? "number" : null }, column.title || column)))),
+        h("th", { scope: "col", class: classes[at] }, column.title || column)))),
       h("tbody", null, rows.map((row) =>
-        h("tr", null, row.map((cell, at) => h("td", { class: numbers[at] ? "number" : columns[at].whole ? "whole" : null }, cell)))))));
+        h("tr", null, row.map((cell, at) => h("td", { class: classes[at] }, cell)))))));
 }
 
 // Terms and what they are: pairs of a term and a value; those without a value are left out.

@@ -75,6 +75,15 @@ export function time(value) {
     `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+const AGES = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [14 * 86400, 86400, "d"]];
+
+// How long ago a time was; null for one of more than two weeks ago, or to come.
+export function age(value) {
+  const seconds = (Date.now() - new Date(value).getTime()) / 1000;
+  const [, unit, name] = AGES.find(([most]) => seconds < most) || [];
+  return seconds >= 0 && unit ? `${Math.floor(seconds / unit)} ${name} ago` : null;
+}
+
 export function text(value) {
   return value === null || value === undefined || value === "" ? UNKNOWN : String(value);
 }
@@ -82,6 +91,11 @@ export function text(value) {
 // The sign of an outcome, a status or a verdict, so that colour is never the only difference.
 export function sign(word) {
   return SIGNS[word] || "·";
+}
+
+// The class of a failure or error in words.
+export function classWords(name) {
+  return text(name).replaceAll("_", " ");
 }
 
 // A long name, without its middle: those of agents often differ at the end.

@@ -5,7 +5,7 @@ import { h, fill, say } from "./dom.js";
 const ROW = 34;
 const BEYOND = 8;
 
-// Columns: {key, title, number, sort, hint(row), cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
+// Columns: {key, title, number, wrap, sort, hint(row), cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
 // one height and columns share the width, but for those that are wide, narrow or a chart; `least` is the width in rem.
 export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, least = 50 }) {
   const body = h("tbody", null);
@@ -35,7 +35,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   function rowOf(row, at) {
     return h("tr", { role: "row", "aria-rowindex": at + 2 },
       columns.map((column, index) => h(index === 0 ? "th" : "td", {
-        role: index === 0 ? "rowheader" : "gridcell", class: column.number ? "number" : null, tabindex: "-1",
+        role: index === 0 ? "rowheader" : "gridcell", class: column.number ? "number" : column.wrap ? "wrap" : null, tabindex: "-1",
         "data-row": at, "data-column": index, title: column.hint ? column.hint(row) : null,
       }, column.cell(row))));
   }

@@ -11,7 +11,6 @@ import { scenarioPage } from "./page_scenario.js";
 import { stepsPage } from "./page_steps.js";
 import { trendPage } from "./page_trend.js";
 import { trialPage } from "./page_trial.js";
-import { plainLink } from "./parts.js";
 import { current, go, link } from "./state.js";
 
 const PAGES = { jobs: jobsPage, runs: runsPage, job: jobPage, trial: trialPage, compare: comparePage, steps: stepsPage, scenario: scenarioPage, trend: trendPage, live: livePage };
@@ -52,7 +51,7 @@ async function draw(first, back = null) {
   main.removeAttribute("aria-busy");
   document.title = `${page.title} · benchjobs`;
   document.documentElement.dataset.ready = name;
-  fill(document.getElementById("foot"), plainLink(), plainLink() ? "; " : null, `times are those of ${ZONE}`);
+  fill(document.getElementById("foot"), `Times are those of ${ZONE}`);
   const before = shown;
   shown = now;
   if (first === true) return;

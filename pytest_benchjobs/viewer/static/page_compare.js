@@ -78,12 +78,12 @@ function sideOf(jobs, side) {
 function rowsTable(comparison) {
   if (!comparison.rows.length) return h("p", { class: "nothing" }, "The two have no scenario in common.");
   return table("Comparison by benchmark and agents",
-    ["Benchmark", "A", "B", { title: "Pairs", number: true }, { title: "Mean A", number: true }, { title: "Mean B", number: true }, { title: "Change", number: true },
-      { title: "Interval", whole: true }, { title: "p", number: true }, { title: "Smallest detectable", number: true }, "Winner", { title: "Pass rates", number: true }, { title: "Cost per attempt", number: true }, { title: "Time per attempt", number: true }],
-    comparison.rows.map((row) => [row.benchmark, row.a_agent, row.b_agent, count(row.scenarios), score(row.a), score(row.b), points(row.delta),
+    ["Benchmark and agents", { title: "Mean A → B", number: true }, { title: "Change", number: true }, { title: "Winner" }, { title: "Interval", extra: true },
+      ...["p", "Pairs", "Smallest detectable", "Pass rates", "Cost per attempt", "Time per attempt"].map((title) => ({ title, number: true, extra: true }))],
+    comparison.rows.map((row) => [[row.benchmark, h("small", { class: "agent" }, row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`)],
+      `${score(row.a)} → ${score(row.b)}`, points(row.delta), row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
       intervalChart({ value: row.delta, low: row.low, high: row.high }, `${points(row.low)} to ${points(row.high)}`, 160) || "–",
-      probability(row.p_value), typeof row.detectable === "number" ? points(row.detectable, false) : "none",
-      row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
+      probability(row.p_value), count(row.scenarios), typeof row.detectable === "number" ? points(row.detectable, false) : "none",
       `${percent(row.a_pass_rate)} → ${percent(row.b_pass_rate)}`, `${money(row.a_cost)} → ${money(row.b_cost)}`, `${duration(row.a_seconds)} → ${duration(row.b_seconds)}`]));
 }
 

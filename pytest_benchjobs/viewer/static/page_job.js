@@ -1,11 +1,12 @@
 // Page of a job: verdict, agents, matrix of scenarios and agents, errors by class.
 
 import { api } from "./api.js";
-import { intervalChart } from "./chart.js";
-import { commandList, facts, fill, h, say, section, table } from "./dom.js";
-import { change, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text, time } from "./format.js";
+import { chartKey, intervalChart, scoreChart } from "./chart.js";
+import { commandList, facts, fill, h, kept, say, section, table } from "./dom.js";
+import { change, classWords, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
-import { chip, choice, jobLink, scenarioLink, search, status } from "./parts.js";
+import { keeps, parsed } from "./expression.js";
+import { chip, choice, jobLink, scenarioLink, search, status, when } from "./parts.js";
 import { changed, current, link } from "./state.js";
 
 const REUSED = 1;
@@ -42,22 +43,22 @@ export async function jobPage() {
   const name = summary.name || summary.id;
   const running = !summary.finished_at && !summary.dead;
   const news = running ? whatChanges(summary.id) : null;
-  const verdict = job.gates.length ? [" gate: ", chip(job.gates[0].verdict)] : null;
+  const verdict = job.gates.length ? ["gate: ", chip(job.gates[0].verdict)] : null;
   return { title: name, leave: news ? news.leave : null, content: [
-    h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }), verdict,
+    h("h1", null, "Job ", name), h("p", { class: "lead" }, verdict, " ", chip(summary.status), summary.dead ? [" ", chip("died")] : null,
       summary.message ? [" ", summary.message] : null,
       running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null),
     news ? news.said : null,
-    facts([["Id", summary.id], ["Started", time(summary.created_at)], ["Ended", summary.finished_at ? time(summary.finished_at) : null],
+    facts([["Id", summary.id], ["Started", when(summary.created_at, true)], ["Ended", summary.finished_at ? when(summary.finished_at, true) : null],
       ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
       ["Trials", summary.planned && summary.planned !== summary.totals.trials ? `${count(summary.totals.trials)} of ${count(summary.planned)}` : count(summary.totals.trials)],
       ["Cost", money(summary.totals.cost_usd)], ...Object.entries(summary.metadata || {})]),
-    verdictSection(job), agentSection(summary), attemptSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
+    verdictSection(job), kept("scores", matrix, () => scoreSection(matrix)), agentSection(summary), attemptSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
     section("Compare", compareLinks(summary, matrix.agents)),
     section("Events", job.events && job.events.length ? table("Events", ["Time", "Event", "Message"],
-      job.events.map((event) => [time(event.at), event.kind, event.message])) : null),
-    section("Type next", commandList(job.commands))] };
+      job.events.map((event) => [when(event.at, true), event.kind, event.message])) : null),
+    section("Commands", commandList(job.commands))] };
 }
 
 // What has happened to a running job since its page was drawn. The page itself stays as it is: somebody reads it.
@@ -78,16 +79,40 @@ function whatChanges(job) {
   return { said, leave: () => (events ? events.close() : null) };
 }
 
+// The rules of the newest gate as a table; as text, folded, it is what a terminal shows.
 function verdictSection(job) {
   if (!job.gate_lines || !job.gate_lines.length) return null;
   const lines = h("pre", { class: "verdict" }, job.gate_lines.map((line) =>
     h("span", { class: "line " + (["red", "green", "yellow", "cyan", "dim", "bold"].includes(line.colour) ? "paint-" + line.colour : "") }, line.text + "\n")));
-  const drawn = (job.rules || []).filter((rule) => typeof rule.change === "number");
-  return section("Gate", lines, drawn.length ? table("Rules of the gate",
-    ["Rule", "Of", "Verdict", { title: "Change", number: true }, { title: "Interval", whole: true }, { title: "p", number: true }, { title: "Smallest detectable drop", number: true }],
-    drawn.map((rule) => [rule.expression, [rule.benchmark, rule.agent].filter(Boolean).join(", ") || "all", chip(rule.verdict), inUnit(rule, rule.change),
+  const rules = job.rules || [];
+  if (!rules.length) return section("Gate", lines);
+  return section("Gate", h("p", null, job.gates[0].baseline ? `against ${job.gates[0].baseline}: ` : null, job.gates[0].why), table("Rules of the gate",
+    ["Rule", { title: "Of", extra: true }, "Verdict", { title: "Change", number: true }, { title: "Interval", extra: true }, { title: "p", number: true, extra: true }, { title: "Smallest detectable drop", number: true, extra: true }],
+    rules.map((rule) => [rule.expression, [rule.benchmark, rule.agent].filter(Boolean).join(", ") || "all", [chip(rule.verdict), typeof rule.change === "number" ? null : " " + rule.why], inUnit(rule, rule.change),
       intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, bounds(rule), 260) || "–",
-      probability(rule.p_value), typeof rule.detectable === "number" ? inUnit(rule, rule.detectable).replace("+", "") : "none"])) : null);
+      probability(rule.p_value), typeof rule.detectable === "number" ? inUnit(rule, rule.detectable).replace("+", "") : "none"])),
+  h("details", null, h("summary", null, "As a terminal shows it"), lines));
+}
+
+const DRAWN = 30;
+
+// Scores of scenarios by agent: a mark for the mean of its attempts, a line from the lowest to the highest one.
+function scoreSection(matrix) {
+  const { agents } = matrix;
+  const rows = rowsOf(matrix, agents, {}).map((row) => ({ ...row, figures: row.cells.map((cell) => spread(cell)) })).filter((row) => row.figures.some(Boolean));
+  if (!rows.length) return null;
+  const all = agents.map((agent, at) => spread(rows.flatMap((row) => (row.figures[at] ? [{ score: row.figures[at].mean }] : []))));
+  const lines = [["all scenarios", all], ...rows.slice(0, DRAWN).map((row) => [scenarioLink(row.benchmark, row.scenario), row.figures])];
+  return section("Scores", h("p", { class: "key" }, chartKey(agents), " mean of the attempts; the line leads from the lowest to the highest score"),
+    h("div", { class: "scores" }, lines.map(([name, figures]) => h("div", null, h("span", null, name), scoreChart(figures.map((one, at) => one && { ...one, agent: agents[at] }))))),
+    rows.length > DRAWN ? h("p", { class: "key" }, `The first ${DRAWN} of ${plural(rows.length, "scenario")}; all are below`) : null);
+}
+
+// The mean, the lowest and the highest score of trials; null without any.
+function spread(trials) {
+  const scores = trials.map((trial) => trial.score).filter((value) => typeof value === "number");
+  if (!scores.length) return null;
+  return { mean: scores.reduce((a, b) => a + b, 0) / scores.length, low: Math.min(...scores), high: Math.max(...scores) };
 }
 
 // Both ends of an interval, or the one of a one-sided test.
@@ -107,11 +132,10 @@ function inUnit(rule, value) {
 
 function agentSection(summary) {
   return section("Agents", table("Agents",
-    ["Agent", { title: "Trials", number: true }, { title: "Passed", number: true }, { title: "Partial", number: true }, { title: "Failed (0.0)", number: true }, { title: "Errors", number: true }, { title: "Cancelled", number: true }, { title: "Skipped", number: true },
-      { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Mean, errors as 0", number: true },
-      { title: "Cost", number: true }, { title: "Tokens in", number: true }, { title: "Tokens out", number: true }, { title: "Median time", number: true }],
-    summary.agents.map((agent) => [agent.agent, count(agent.total), count(agent.passed), count(agent.partial), count(agent.zero), count(agent.error), count(agent.cancelled), count(agent.skipped), percent(agent.pass_rate),
-      score(agent.mean_scored), score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
+    ["Agent", { title: "Mean score", number: true }, { title: "Pass rate", number: true }, ...["Trials", "Passed", "Partial", "Failed (0.0)", "Errors", "Cancelled", "Skipped", "Mean, errors as 0", "Cost",
+      "Tokens in", "Tokens out", "Median time"].map((title) => ({ title, number: true, extra: title !== "Cost" }))],
+    summary.agents.map((agent) => [agent.agent, score(agent.mean_scored), percent(agent.pass_rate), count(agent.total), count(agent.passed), count(agent.partial), count(agent.zero), count(agent.error), count(agent.cancelled), count(agent.skipped),
+      score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
 }
 
 // Of a job with several attempts: estimates for k attempts, verdicts of scenarios, and what is flaky.
@@ -157,6 +181,11 @@ function metricSection(summary) {
     rows.map(([run, metric]) => [metric.name, run.benchmark, run.agent, figure(metric.mean), text(metric.unit), metric.direction, count(metric.trials)])));
 }
 
+// What trials are chosen by.
+const HAVING = { agent: (trial) => trial.agent, benchmark: (trial, row) => row.benchmark, scenario: (trial, row) => row.scenario, outcome: (trial) => trial.outcome,
+  class: (trial) => trial.class || "", tag: (trial, row) => (row.tags || []).join("\n") };
+const COMPARED = { score: (trial) => trial.score, cost: (trial) => trial.cost, time: (trial) => trial.seconds, attempt: (trial) => trial.attempt };
+
 // Rows of the matrix that fit the address: {benchmark, scenario, tags, cells: one list of trials for each agent}.
 function rowsOf(matrix, agents, { outcome, q }) {
   const rows = matrix.rows.scenario.map((scenario, at) => ({
@@ -169,23 +198,26 @@ function rowsOf(matrix, agents, { outcome, q }) {
     if (column === undefined) continue;
     const word = trials.outcome[at] === null ? "running" : matrix.outcomes[trials.outcome[at]];
     rows[trials.row[at]].cells[column].push({
-      id: trials.id[at], attempt: trials.attempt[at], outcome: word, score: trials.score[at], flags: trials.flags[at],
+      id: trials.id[at], agent: agents[column], attempt: trials.attempt[at], outcome: word, score: trials.score[at], flags: trials.flags[at],
       class: trials.class[at] === null ? null : matrix.classes[trials.class[at]], seconds: trials.seconds[at], cost: trials.cost_usd[at],
     });
   }
   for (const row of rows) for (const cell of row.cells) if (cell.length > 1) cell.sort((a, b) => a.attempt - b.attempt);
-  const words = (q || "").toLowerCase().split(/\s+/).filter(Boolean);
-  return rows.filter((row) => row.cells.some((cell) => cell.length) &&
-    (!outcome || row.cells.some((cell) => cell.some((trial) => trial.outcome === outcome))) &&
-    words.every((word) => [row.scenario, row.benchmark, ...(row.tags || []), ...row.cells.flat().map((trial) => trial.class || "")].join("\n").toLowerCase().includes(word)));
+  const { words, having, limits } = parsed(q || "", Object.keys(HAVING), Object.keys(COMPARED));
+  const fits = (trial, row) => (!outcome || trial.outcome === outcome) && having.every(([name, value]) => HAVING[name](trial, row).toLowerCase().includes(value)) &&
+    limits.every(([name, sign_, value]) => keeps(COMPARED[name](trial), sign_, value));
+  return rows.filter((row) => row.cells.some((cell) => cell.some((trial) => fits(trial, row))) &&
+    words.map((word) => word.toLowerCase()).every((word) => [row.scenario, row.benchmark, ...(row.tags || []), ...row.cells.flat().map((trial) => trial.class || "")].join("\n").toLowerCase().includes(word)));
 }
+
+const isKnown = (trial) => trial.flags & KNOWN && trial.outcome !== "passed";
 
 function trialMark(job, trial) {
   const about = [`attempt ${trial.attempt}`, trial.outcome, typeof trial.score === "number" ? "score " + score(trial.score) : null, trial.class,
     trial.flags & REUSED ? "reused" : null, trial.flags & RESCORED ? "rescored" : null, trial.flags & KNOWN ? "known failure" : null,
     duration(trial.seconds), typeof trial.cost === "number" ? money(trial.cost) : null].filter(Boolean).join(", ");
-  return h("a", { class: "mark is-" + trial.outcome + (trial.flags & (REUSED | RESCORED) ? " old" : ""), href: link("trial", { job, id: trial.id }), title: about, "aria-label": about },
-    sign(trial.flags & RUNNING ? "running" : trial.outcome),
+  return h("a", { class: "mark is-" + trial.outcome + (isKnown(trial) ? " known" : "") + (trial.flags & (REUSED | RESCORED) ? " old" : ""), href: link("trial", { job, id: trial.id }), title: about, "aria-label": about },
+    isKnown(trial) ? "⚑" : sign(trial.flags & RUNNING ? "running" : trial.outcome),
     trial.outcome === "failed" && trial.score > 0 ? h("small", null, trial.score.toFixed(2).replace(/^0/, "")) : null);
 }
 
@@ -194,34 +226,36 @@ function matrixSection(matrix, job, name) {
   const chosen = now.get("agent");
   const agents = chosen && matrix.agents.includes(chosen) ? [chosen] : matrix.agents;
   const several = matrix.benchmarks.length > 1;
-  const rows = rowsOf(matrix, agents, { outcome: now.get("outcome"), q: now.get("q") });
-  const mean = (cell) => {
-    const scores = cell.map((trial) => trial.score).filter((value) => typeof value === "number");
-    return scores.length ? scores.reduce((a, b) => a + b, 0) / scores.length : null;
-  };
+  let rows = [];
+  let wrong = null;
+  try {
+    rows = rowsOf(matrix, agents, { outcome: now.get("outcome"), q: now.get("q") });
+  } catch (error) {
+    wrong = h("p", { class: "error", role: "alert" }, error.message);
+  }
   const widest = Math.min(MARKS, Math.max(2, ...rows.map((row) => Math.max(...row.cells.map((cell) => cell.length)))));
   const columns = [
     { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
     ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
     ...agents.map((agent, at) => (
       { key: agent, title: h("span", { title: agent }, middle(agent, 18)), cell: (row) => [
-        row.cells[at].length ? h("span", { class: "mean" }, score(mean(row.cells[at]))) : null,
+        row.cells[at].length ? h("span", { class: "mean" }, score((spread(row.cells[at]) || {}).mean)) : null,
         h("span", { class: "marks" }, row.cells[at].slice(0, MARKS).map((trial) => trialMark(job, trial)),
           row.cells[at].length > MARKS ? h("small", null, `+${row.cells[at].length - MARKS}`) : null)] })),
   ];
   return section("Scenarios",
-    h("div", { class: "filters" }, search("Search scenarios, tags, classes"),
+    h("div", { class: "filters" }, search("Search: words, tag:git, score<0.5, outcome:failed"),
       choice("agent", "Agent", matrix.agents), choice("outcome", "Outcome", matrix.outcomes),
       now.get("agent") || now.get("outcome") || now.get("q") ? h("a", { class: "button", href: changed({ agent: null, outcome: null, q: null }) }, "Clear filters") : null),
-    h("p", { class: "key" }, "mean score, and each attempt: ", matrix.outcomes.map((word) => chip(word))),
-    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 22 + agents.length * Math.max(8, 5 + 1.8 * widest) }) : h("p", { class: "nothing" }, "No trials fit."),
+    h("p", { class: "key" }, "mean score, and each attempt: ", matrix.outcomes.map((word) => chip(word)), matrix.trials.flags.some((flags) => flags & KNOWN) ? h("span", { class: "chip" }, "⚑ known failure") : null),
+    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 22 + agents.length * Math.max(8, 5 + 1.8 * widest) }) : wrong || h("p", { class: "nothing" }, "No trials fit."),
     h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null));
 }
 
 function errorSection(errors) {
   if (!errors || !errors.length) return null;
-  return section("Why trials did not pass", table("Classes of failures and errors", ["Class", "Outcome", { title: "Trials", number: true }, "For example"],
-    errors.map((error) => [text(error.class), chip(error.outcome), count(error.trials), h("span", { class: "message" }, text(error.message))])));
+  return section("Why trials did not pass", table("Classes of failures and errors", ["Reason", "Outcome", { title: "Trials", number: true }, "For example"],
+    errors.map((error) => [h("span", { title: error.class }, classWords(error.class)), chip(error.outcome), count(error.trials), h("span", { class: "message" }, text(error.message))])));
 }
 
 function compareLinks(summary, agents) {

@@ -2,8 +2,8 @@
 
 import { api } from "./api.js";
 import { fill, h, say, section, table } from "./dom.js";
-import { count, duration, money, score, text, time } from "./format.js";
-import { card, chip, jobLink, trialLink } from "./parts.js";
+import { count, duration, money, score, text } from "./format.js";
+import { card, chip, jobLink, trialLink, when } from "./parts.js";
 import { current, link } from "./state.js";
 
 export async function livePage() {
@@ -38,7 +38,7 @@ export async function livePage() {
     if (!newest || !elapsed) return;
     const since = ended || newest.died ? 0 : (performance.now() - came) / 1000;
     fill(elapsed, duration(newest.elapsed + since));
-    fill(place.querySelector(".eta"), newest.eta === null ? "–" : "about " + duration(Math.max(0, newest.eta - since)));
+    fill(place.querySelector(".eta"), newest.eta === null ? "not known yet" : newest.eta - since < 1 ? "soon" : "about " + duration(newest.eta - since));
   };
   let ended = false;
   let stopped = false;
@@ -72,11 +72,11 @@ function view(state) {
     h("div", { class: "cards" }, card("Passed", count(totals.passed)), card("Failed", count(totals.failed)), card("Errors", count(totals.error)), card("Mean score", score(totals.mean_score)),
       card("Cost", money(totals.cost_usd)), card("Running", count(state.died ? 0 : state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", h("span", { class: "elapsed" })), card("Time left", h("span", { class: "eta" }))),
     state.quotas.length ? section("Used-up quotas", table("Used-up quotas", Object.keys(state.quotas[0]), state.quotas.map((quota) => Object.values(quota).map((value) => text(value))))) : null,
-    section("Agents", table("Agents", ["Agent", { title: "Done", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }],
+    section("Agents", table("Agents", ["Agent", { title: "Done", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true, extra: true }],
       state.agents.map((agent) => [agent.agent, typeof agent.planned === "number" ? `${count(agent.done)} / ${count(agent.planned)}` : count(agent.done), count(agent.passed), count(agent.failed), count(agent.error), score(agent.mean_score), money(agent.cost_usd)]))),
-    section(state.died ? "Ran when the job died" : "Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", { title: "Attempt", number: true }, "Phase", "Since", "Started"],
-      state.in_flight.map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, count(trial.attempt), trial.phase, time(trial.phase_since), time(trial.started_at)])) : h("p", { class: "nothing" }, "nothing")),
-    state.lately.length ? section("Ended last", table("Trials that ended last", ["Trial", "Agent", { title: "Attempt", number: true }, "Outcome", { title: "Score", number: true }, { title: "Time", number: true }],
+    section(state.died ? "Ran when the job died" : "Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", { title: "Attempt", number: true, extra: true }, "Phase", { title: "Since", whole: true }, { title: "Started", whole: true, extra: true }],
+      state.in_flight.map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, count(trial.attempt), trial.phase, when(trial.phase_since), when(trial.started_at)])) : h("p", { class: "nothing" }, "nothing")),
+    state.lately.length ? section("Ended last", table("Trials that ended last", ["Trial", "Agent", { title: "Attempt", number: true, extra: true }, "Outcome", { title: "Score", number: true }, { title: "Time", number: true }],
       [...state.lately].reverse().map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, count(trial.attempt), [chip(trial.outcome), trial.reused ? " reused" : null], score(trial.score), duration(trial.seconds)]))) : null,
     state.log.length ? section("Output of pytest", h("pre", { class: "text", tabindex: "0", "aria-label": "Output of pytest" }, state.log.join("\n"))) : null];
 }

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { chartKey, trendChart } from "./chart.js";
 import { h, section, table } from "./dom.js";
 import { count, score, time } from "./format.js";
-import { choice, jobLink } from "./parts.js";
+import { choice, jobLink, when } from "./parts.js";
 import { current } from "./state.js";
 
 export async function trendPage() {
@@ -29,10 +29,10 @@ export async function trendPage() {
     h("div", { class: "filters" }, benchmarks.length ? choice("benchmark", "Benchmark", benchmarks, now.get("benchmark") ? "first" : benchmark) : null,
       choice("agent", "Agent", agents), choice("by", "By", by === "day" ? ["day", "commit"] : ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
     found.points.length ? [h("figure", null, trendChart(series, keys.map((key) => String(key).slice(0, 10))), h("figcaption", { class: "key" }, chartKey(names))),
-      section("Figures", table("Figures of the trend", [{ title: "Time", whole: true }, { title: by === "day" ? "Day" : "Commit", whole: true }, "Agent", { title: "Mean", number: true }, { title: "95 % interval", number: true }, { title: "Scenarios", number: true },
-        { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],
-      [...found.points].reverse().map((point) => [time(point.at), String(point.key).slice(0, 12), point.agent, score(point.mean),
-        typeof point.low === "number" ? `${score(point.low)} to ${score(point.high)}` : "–", count(point.scenarios), count(point.attempts), count(point.passed), count(point.failed),
+      section("Figures", table("Figures of the trend", [{ title: by === "day" ? "Day" : "Commit", whole: true }, "Agent", { title: "Mean", number: true }, { title: "95 % interval", number: true }, { title: "Time", extra: true },
+        ...["Scenarios", "Attempts", "Passed", "Failed", "Errors", "Known failures"].map((title) => ({ title, number: true, extra: true })), { title: "Jobs", extra: true }],
+      [...found.points].reverse().map((point) => [String(point.key).slice(0, 12), point.agent, score(point.mean),
+        typeof point.low === "number" ? `${score(point.low)} to ${score(point.high)}` : "–", when(point.at), count(point.scenarios), count(point.attempts), count(point.passed), count(point.failed),
         count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job), " "])])))]
       : h("p", { class: "nothing" }, "No jobs that have ended fit.")] };
 }

@@ -2,15 +2,16 @@
 
 import { api } from "./api.js";
 import { commandList, facts, fill, h, say, section, table } from "./dom.js";
-import { bytes, count, duration, figure, money, plural, score, text, time } from "./format.js";
+import { bytes, classWords, count, duration, figure, money, plural, score, text } from "./format.js";
 import { ansi } from "./ansi.js";
 import { logView } from "./log.js";
-import { chip, jobLink, scenarioLink, trialLink } from "./parts.js";
+import { chip, jobLink, scenarioLink, trialLink, when } from "./parts.js";
 import { changed, current, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
 const PAGE = 50;
 const SHOWN = 200000;
+const SHORT = 4000;
 const LOOK = 3000;
 const LONGEST = 8000;
 const KEPT = 60000;
@@ -26,7 +27,7 @@ export async function trialPage() {
   const log = trial.running ? runningLog(trial, now) : null;
   return { title, leave: log ? log.leave : null, content: [
     h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ",
-      result && typeof result.score === "number" ? ["score ", h("b", null, score(result.score)), ` of ${score(result.threshold)} to pass`] : null),
+      result && typeof result.score === "number" ? ["score ", h("b", null, score(result.score)), `, needs ${score(result.threshold)} to pass`] : null),
     log ? log.said : null,
     trial.withheld ? h("p", { class: "note" }, "This benchmark is confidential: its task, steps, logs and files are withheld.") : null,
     result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
@@ -38,14 +39,14 @@ export async function trialPage() {
     trial.logs.length && !log ? section("Logs", logOf(trial, now).content) : null,
     filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
     trial.siblings && trial.siblings.length ? section("Other trials of this scenario", h("p", { class: "siblings" }, siblingsOf(trial.job, trial.siblings)), pairLinks(trial, result)) : null,
-    section("Type next", commandList(trial.commands))] };
+    section("Commands", commandList(trial.commands))] };
 }
 
 function failureOf(result) {
   if (!result || !result.failure) return null;
   const { failure } = result;
   return section(result.outcome === "failed" ? "Why it failed" : "Why it has no score",
-    h("p", null, h("code", null, failure.class), failure.phase ? ` in ${failure.phase}` : null, ": ", failure.message),
+    h("p", null, failure.message, h("small", { class: "what", title: failure.class }, ` ${classWords(failure.class)}`, failure.phase ? `, in phase ${failure.phase}` : null)),
     failure.detail ? h("pre", { class: "text" }, failure.detail) : null);
 }
 
@@ -56,13 +57,19 @@ function factsOf(trial, head, now) {
     ["Job", jobLink(trial.job, trial.job_name)], ["Scenario", head.benchmark ? scenarioLink(head.benchmark, head.scenario) : head.scenario],
     ["Benchmark", head.benchmark ? text(head.benchmark) + (head.benchmark_version ? " " + head.benchmark_version : "") : null],
     ["Attempt", head.attempt], ["Tries", head.tries > 1 ? head.tries : null], ["Node id", h("code", null, now.get("id"))],
-    ["Started", head.started_at ? time(head.started_at) : null], ["Time", head.seconds ? duration(head.seconds) : null],
+    ["Started", head.started_at ? when(head.started_at, true) : null], ["Time", head.seconds ? duration(head.seconds) : null],
     ["Agent's version", result && result.agent_version],
     ["Image", result && result.image ? h("code", null, result.image.reference) : null],
     ["Tags", result && result.tags ? result.tags.join(", ") : null],
-    ["Known failure", result && result.known ? text(result.known.mode) : null],
+    ["Known failure", result && result.known ? knownOf(result.known) : null],
     [result && result.reused ? "Reused from" : "Rescored from", origin ? jobLink(origin.job) : null],
     ["Kept file system", result && result.kept ? h("code", null, result.kept) : null]]);
+}
+
+// Why a trial may fail, and until when.
+function knownOf(known) {
+  const issue = known.issue && /^https?:/.test(known.issue) ? [", ", h("a", { href: known.issue, rel: "noreferrer noopener", "data-outside": true }, "issue")] : known.issue ? `, ${known.issue}` : null;
+  return [`${known.mode}: ${known.reason}`, known.until ? `, until ${known.until}` : null, issue];
 }
 
 // The phases of a trial as bars over its time, and as a table.
@@ -89,11 +96,12 @@ function scorersOf(result) {
     result.scorers.map((scorer) => [scorer.name, scorer.type, figure(scorer.weight), score(scorer.score), duration(scorer.seconds),
       scorer.error ? `${scorer.error.class}: ${scorer.error.message}` : "–"])),
   result.scorers.map((scorer) => {
-    const details = scorer.details && Object.keys(scorer.details).length ? JSON.stringify(scorer.details, null, 1) : null;
-    if (!scorer.output && !details) return null;
-    return h("details", { open: result.outcome !== "passed" && result.scorers.length < 4 }, h("summary", null, `What ${scorer.name} printed`),
-      scorer.output ? h("pre", { class: "text", tabindex: "0", "aria-label": `Output of ${scorer.name}` }, scorer.output) : null,
-      details ? h("pre", { class: "text", tabindex: "0", "aria-label": `Details of ${scorer.name}` }, details) : null);
+    const runs = Object.entries(scorer.definition || {}).map(([name, value]) => `${name}: ${value}`).join("\n");
+    const found = scorer.details && Object.keys(scorer.details).length ? JSON.stringify(scorer.details, null, 1) : null;
+    const parts = [["runs", runs], ["found", found], ["printed", scorer.output || (runs || found ? "nothing" : null)]].filter(([, words]) => words);
+    if (!parts.length) return null;
+    return h("details", { open: result.outcome !== "passed" && result.scorers.length < 4 }, h("summary", null, `What ${scorer.name} runs and printed`),
+      parts.map(([what, words]) => [h("h4", null, `It ${what}`), h("pre", { class: "text", tabindex: "0", "aria-label": `What ${scorer.name} ${what}` }, words)]));
   }));
 }
 
@@ -214,19 +222,21 @@ function filesOf(trial, id) {
   return section("Files", h("ul", { class: "files" }, trial.files.map((file) => {
     const place = h("div", { class: "content" });
     const address = api.fileUrl(trial.job, id, file.path, false);
-    const here = address || file.path.startsWith("artifacts/"); // a report has no others
-    const shown = file.kind === "binary" || !here ? null : h("button", {
+    const shown = file.kind === "binary" ? null : h("button", {
       type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => {
         show(event.target, place, file);
         rememberFiles([...open]);
       },
     }, "Show");
-    if (shown && wanted.has(file.path)) show(shown, place, file);
+    if (shown && (wanted.has(file.path) || (!wanted.size && isShortReply(file)))) show(shown, place, file);
     return h("li", null, h("code", null, file.path), ` ${bytes(file.bytes)} `, shown, " ",
       address ? h("a", { href: address, "data-outside": true, download: true, "aria-label": `Download ${file.path}` }, "Download")
         : shown ? h("button", { type: "button", "aria-label": `Save ${file.path}`, click: () => save(place, trial.job, id, file.path) }, "Save") : null, place);
   })), trial.files_left_out ? h("p", null, `${plural(trial.files_left_out, "more file")}: see the directory of the trial`) : null);
 }
+
+// What an agent answered is read more often than any other file.
+const isShortReply = (file) => file.path.split("/").at(-1) === "reply.txt" && file.bytes <= SHORT;
 
 // Saves a file of a report, which has no address.
 async function save(place, job, id, path) {

@@ -1,8 +1,8 @@
 // What several pages show alike: outcomes, jobs, agents, lists with filters.
 
-import { api } from "./api.js";
 import { h } from "./dom.js";
-import { plural, sign } from "./format.js";
+import { parsed } from "./expression.js";
+import { age, plural, sign, time } from "./format.js";
 import { grid } from "./grid.js";
 import { changed, current, go, link } from "./state.js";
 
@@ -12,10 +12,23 @@ export function chip(word, title = null) {
   return h("span", { class: "chip is-" + word.replace(/[^a-z]/g, "-"), title }, h("span", { "aria-hidden": "true" }, sign(word)), " ", word);
 }
 
-// The status of a job; a dead one is told.
+// The status of a job, unless it is the usual one; a dead one is told.
 export function status(row) {
-  return row.dead ? [chip(row.status), " ", chip("died", "its process died; `benchjobs recover` closes it")] : chip(row.status);
+  if (row.dead) return [chip(row.status), " ", chip("died", "its process died; `benchjobs recover` closes it")];
+  return row.status === "completed" ? null : chip(row.status);
 }
+
+// A time as its age, or of long ago its day; `whole` has both. Programs and pointers get all of it.
+export function when(value, whole = false) {
+  const at = time(value);
+  if (!value || at === time(null)) return at;
+  const ago = age(value);
+  const shown = whole ? at + (ago ? `, ${ago}` : "") : ago || at.slice(0, 10);
+  return h("time", { datetime: value, title: `${at} (${value})`, class: "whole" }, shown);
+}
+
+// Marks that a run is of a part of its benchmark.
+export const selected = () => h("span", { class: "chip", title: "only a selection of the scenarios ran: -k, -m, --lf or ids" }, "selection");
 
 export function jobLink(job, name = null) {
   return job ? h("a", { href: link("job", { job }), class: name ? null : "whole" }, name ? name : job) : "–";
@@ -55,6 +68,9 @@ export function search(title, name = "q") {
 
 // A page of a list is about what fits on a screen: all its cells are laid out at once.
 const PAGE = 30;
+const LISTED = ["benchmark", "agent", "model", "status", "branch", "tag"];
+const PLURALS = { status: "statuses", branch: "branches" };
+const MOST = 60;
 const FILTERS = ["q", "benchmark", "status", "agent", "model", "branch", "tag"];
 
 // The filters of the lists of jobs and runs.
@@ -62,7 +78,7 @@ export function filters(meta) {
   const { benchmarks, statuses, agents, models, branches, tags } = meta.choices;
   const some = (name, title, options) => (options && options.length ? choice(name, title, options) : null);
   const set = FILTERS.some((name) => current().get(name));
-  return h("div", { class: "filters" }, search("Search"),
+  return h("div", { class: "filters" }, search("Search: words, agent:codex, score<0.5"),
     some("benchmark", "Benchmark", benchmarks), some("status", "Status", statuses), some("agent", "Agent", agents),
     some("model", "Model", models), some("branch", "Branch", branches), some("tag", "Tag", tags),
     set ? h("a", { class: "button", href: link(current().get("page") || "jobs") }, "Clear filters") : null);
@@ -79,20 +95,61 @@ export function asked() {
   };
 }
 
+// The same with the search as an expression: what it has of fields becomes filters, of which `choices` are the values.
+export function filtered(choices) {
+  const asks = asked();
+  const { words, having, limits } = parsed(asks.q || "", LISTED);
+  for (const [name, value] of having) {
+    const fitting = choices[PLURALS[name] || name + "s"].filter((one) => one.toLowerCase().includes(value));
+    const given = asks[name].length ? fitting.filter((one) => asks[name].includes(one)) : fitting;
+    if (given.length > MOST) throw new Error(`${name}:${value} fits ${given.length} of them; at most ${MOST} can be looked for at once`);
+    asks[name] = given.length ? given : [value];
+  }
+  return { ...asks, q: words.join(" "), where: limits.map((limit) => limit.join("")) };
+}
+
+const narrow = matchMedia("(max-width: 50rem)");
+const chosen = new Map();
+
+// Which columns of a list a person has chosen, on windows of this width; kept by the browser where it keeps anything.
+function choices(word, names = null) {
+  const key = `benchjobs-${word}-columns${narrow.matches ? "-narrow" : ""}`;
+  try {
+    if (names) localStorage.setItem(key, names.join(" "));
+    else if (!chosen.has(key) && localStorage.getItem(key)) chosen.set(key, localStorage.getItem(key).split(" "));
+  } catch {
+    // For this page alone, then.
+  }
+  if (names) chosen.set(key, names);
+  return chosen.get(key) || null;
+}
+
+// The columns to show, and what chooses them. Each column has a `place`: 1 is shown on any window, 2 on wide ones, others when chosen.
+export function columnsOf(word, columns) {
+  const usual = columns.filter(({ place }) => place && place <= (narrow.matches ? 1 : 2)).map(({ key }) => key);
+  const names = choices(word) || usual;
+  const redraw = (to) => {
+    choices(word, to);
+    window.dispatchEvent(new Event("benchjobs-page"));
+  };
+  const box = ({ key, title }) => h("label", { class: "column" }, h("input", { type: "checkbox", name: "column-" + key, checked: names.includes(key),
+    change: (event) => redraw(columns.map((one) => one.key).filter((one) => (one === key ? event.target.checked : names.includes(one)))) }), " ", title);
+  const open = document.querySelector("details.columns[open]");
+  const chooser = h("details", { class: "columns", open: Boolean(open) }, h("summary", null, `Columns: ${names.length} of ${columns.length}`),
+    h("div", { class: "filters" }, columns.slice(1).map(box), h("button", { type: "button", click: () => redraw(usual) }, "Usual ones")));
+  return [columns.filter((column, at) => at === 0 || names.includes(column.key)), chooser];
+}
+
 // A page of a list: its table, and the way to the next one.
 export function listed({ label, word, columns, rows, total, next, usual, href }) {
   const now = current();
   const sort = { key: now.get("sort") || usual, order: now.get("order") || "desc" };
+  const [shown, chooser] = columnsOf(word, columns);
   const table = rows.length
-    ? grid({ label, columns, rows, sort, href, onSort: (key, order) => go(changed({ sort: key, order, after: null })) })
+    ? grid({ label, columns: shown, rows, sort, href, onSort: (key, order) => go(changed({ sort: key, order, after: null })) })
     : h("p", { class: "nothing" }, `No ${word}s are here` + (FILTERS.some((name) => now.get(name)) ? " that fit the filters." : " yet."));
-  return [table, h("p", { class: "pager" },
+  return [chooser, table, h("p", { class: "pager" },
     typeof total === "number" ? plural(total, word) : `${plural(rows.length, word)} on this page`,
     now.get("after") ? h("a", { class: "button", href: changed({ after: null }) }, "First page") : null,
     next ? h("a", { class: "button", href: changed({ after: next }), rel: "next" }, "Next page") : null)];
-}
-
-// A link to the page as plain tables, which the server makes without any script.
-export function plainLink() {
-  return api.source === "http" ? h("a", { href: changed({ plain: 1 }), "data-outside": true }, "plain tables") : null;
 }

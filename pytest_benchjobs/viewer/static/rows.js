@@ -1,5 +1,7 @@
 // Filters, order and pages of lists in a report, where no server does it.
 
+import { NUMBERS, keeps, parsed } from "./expression.js";
+
 // Parameter -> field of a row, which may be a list.
 const FILTERS = {
   runs: { benchmark: "benchmark", agent: "agent", model: "model", status: "status", branch: "branch", tag: "tags", job: "job" },
@@ -21,6 +23,10 @@ function fits(kind, row, parameters) {
   for (const [name, field] of Object.entries(FILTERS[kind])) {
     const wanted = [parameters[name]].flat().filter(Boolean);
     if (wanted.length && ![row[field]].flat().some((value) => wanted.includes(value))) return false;
+  }
+  for (const limit of parameters.where || []) {
+    const { limits: [[name, sign, value]] } = parsed(limit, []);
+    if (!keeps(NUMBERS[name](row), sign, value)) return false;
   }
   const text = SEARCHED.map((name) => row[name]).flat().filter(Boolean).join("\n").toLowerCase();
   return (parameters.q || "").toLowerCase().split(/\s+/).every((word) => text.includes(word));

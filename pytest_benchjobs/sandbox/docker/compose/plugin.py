@@ -31,7 +31,7 @@ _PLACES = (
 _OLDEST = (2, 20)
 _OF_ENGINE = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "DOCKER_CONFIG")
 _BASE = json.dumps({"services": {MAIN: {"image": OWN_IMAGE}}})
-"""What files add to: one need not give `main` an image."""
+"""Base that compose files extend: a file need not give `main` an image."""
 _QUOTED = str.maketrans({"\\": r"\\", '"': r"\"", "$": r"\$", "\n": r"\n", "\r": r"\r"})
 _VERSION_TIMEOUT, _READING_TIMEOUT = 30.0, 60.0
 _HOW = (

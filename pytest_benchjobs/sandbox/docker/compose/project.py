@@ -1,4 +1,4 @@
-"""What `main` and each service get, from the file as Docker Compose normalised it. Pure.
+"""Settings of `main` and of each service, from the file as Docker Compose normalised it. Pure.
 
 Nothing of this machine is mounted: files beside the file are copied in, and volumes are made for the trial. Networks
 lead to the services of the trial alone; a service reaches the internet as `main` does, by the network of public trials.
@@ -51,7 +51,7 @@ class Main:
     user: str | None = None
     entrypoint: tuple[str, ...] | None = None
     command: tuple[str, ...] | None = None
-    """What is to run beside the agent; None: nothing, or only what keeps a container running."""
+    """Command to run beside the agent; None: none, or one that only keeps the container running."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _waits(service: Mapping[str, Any], beside: Container[str]) -> dict[str, Any]
 
 
 def _service(service: Mapping[str, Any], beside: Container[str], environment: Environment) -> dict[str, Any]:
-    """Return how Docker Compose is told of a service, but for its image and for labels of the trial."""
+    """Return a service as Docker Compose reads it, without its image and the labels of the trial."""
     labels = service.get("labels") or {}
     waits, networks = _waits(service, beside), _networks(service)
     added = {str(one).upper().removeprefix("CAP_") for one in listed(service.get("cap_add"))}

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...command_timeout import Drained
 from ...protocol import ExecResult, Sink
-from ...stream import Drained
 from ..engine import Engine
 from ..transfer import EngineContainer
 

@@ -95,7 +95,7 @@ class TrialServices:
         main = self.project.main
         entrypoint = image.entrypoint if main.entrypoint is None else main.entrypoint
         if main.command:
-            # It goes on beside what an ENTRYPOINT is told to run.
+            # It goes on beside the command of an ENTRYPOINT.
             entrypoint = (*entrypoint, "/bin/sh", "-c", f'{shlex.join(main.command)} & exec "$@"', "sh")
         return dataclasses.replace(
             image,

@@ -33,7 +33,7 @@ _SEARCHED = 100_000
 
 
 class Expected(Model):
-    """What one file has to be. All that is given has to hold."""
+    """Conditions on one file. All that are given have to hold."""
 
     path: Annotated[StrictStr, Field(min_length=1)]
     """Relative to the workdir, or absolute."""

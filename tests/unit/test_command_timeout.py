@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox import stream
-from pytest_benchjobs.sandbox.stream import Demultiplexer, Drained, drain
+from pytest_benchjobs.sandbox import command_timeout
+from pytest_benchjobs.sandbox.command_timeout import Demultiplexer, Drained, drain
 
 
 def _frame(data: bytes, number: int = 1) -> bytes:
@@ -140,15 +140,15 @@ def test_silence_is_counted_from_the_last_output_and_the_deadline_goes_first(
     why: Drained, ended: float,
 ) -> None:  # fmt: skip
     connection: Any = Connection(*comes)
-    monkeypatch.setattr(stream, "time", connection)
+    monkeypatch.setattr(command_timeout, "time", connection)
     assert drain(connection, Demultiplexer(lambda _: None), 100.0 + seconds, silent) is why
     assert connection.now == 100.0 + ended
 
 
 def test_somebody_who_may_ask_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     connection: Any = Connection((0.0625, b"x"), (0.0625, b"x"))
-    monkeypatch.setattr(stream, "time", connection)
-    monkeypatch.setattr(stream, "LOOK", 0.25)
+    monkeypatch.setattr(command_timeout, "time", connection)
+    monkeypatch.setattr(command_timeout, "LOOK", 0.25)
     looked: list[float] = []
 
     def asked() -> bool:

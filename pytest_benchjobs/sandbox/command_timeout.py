@@ -1,4 +1,4 @@
-"""Output of a command, out of the engine's framed stream.
+"""Deadline and longest silence of a command, and its output out of the engine's framed stream.
 
 Every frame is a header of 8 bytes (stream, three zeros, length as big-endian 32 bits) and that many bytes of output.
 """

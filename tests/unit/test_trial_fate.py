@@ -13,8 +13,8 @@ import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
-from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.recorder import Problems
+from pytest_benchjobs.job.trial_fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.trials import Supplies, Trials, next_landed
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import ContainerStartFailed, DiskFull, InfrastructureError, InputError
