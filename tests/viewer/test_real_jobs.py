@@ -62,9 +62,9 @@ def test_gated_job_shows_what_the_terminal_said(page: Page, real: str, jobs: Rea
     verdict = "section[aria-label='Verdict by benchmark and agents'] tbody"
     cells = [cell.inner_text() for cell in page.page.query_selector_all(f"{verdict} td")]
     assert cells[:3] == ["quickstart\nsolver", "0.829 \N{RIGHTWARDS ARROW} 0.360", "\N{MINUS SIGN}46.9 pp"]
-    assert re.fullmatch(r"\u2212\d+\.\d pp to \u2212\d+\.\d pp", cells[7].strip())
-    assert 0 < float(cells[8]) < 0.05
-    assert (cells[9], cells[10], cells[11]) == ("none", "A", "75.0 % → 25.0 %")
+    assert re.fullmatch(r"\u2212\d+\.\d pp to \u2212\d+\.\d pp", cells[4].strip())
+    assert 0 < float(cells[5]) < 0.05
+    assert (cells[3], cells[6], cells[7]) == ("A", "8", "none")
     drawn = page.page.query_selector(f"{verdict} svg.interval")
     assert drawn is not None
     label = str(drawn.get_attribute("aria-label")).replace("\N{MINUS SIGN}", "-")
