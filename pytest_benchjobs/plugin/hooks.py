@@ -15,7 +15,6 @@ from .job_settings import settings_of
 from .state import is_worker, state_of
 
 _NAME = "benchjobs-trials"
-_SHOWN = 3
 
 
 def activate(config: pytest.Config) -> None:
@@ -48,11 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Tell which files are left to scenarios, so that no test is missed without a word."""
-    names = state_of(config).left_to_scenarios
-    if not names:
-        return []
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return [f"not collected, as scenarios name them: {', '.join(names[:_SHOWN])}{more}"]
+    return selection.left_to_scenarios(config)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

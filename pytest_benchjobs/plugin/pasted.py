@@ -1,8 +1,7 @@
 """Pasted ids of trials among pytest's arguments: the files and benchmarks that they name.
 
 pytest itself accepts no `::` after a directory, in a name, or after anything but a path, and counts what it left out
-of a file as collected. Agents and attempts of ids are
-settings, see `job_settings`.
+of a file as collected. Agents and attempts of ids are settings, see `job_settings`.
 """
 
 from __future__ import annotations

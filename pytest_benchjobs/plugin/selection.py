@@ -13,6 +13,7 @@ from ..job.job_settings import JobSettings
 from ..model.errors import BenchError, InputError
 from ..model.node_ids import paths_of_names
 from ..model.result import TrialResult
+from ..report.units import some
 from ..settings.sampling import in_shard, sampled
 from ..store.layout import Layout
 from ..store.text import clean
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source
 
 
+_SHOWN = 3
 _Split = tuple[list[pytest.Item], list[pytest.Item]]
 
 
@@ -154,6 +156,12 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
         state = state_of(items[0].config)
         state.narrowed = True
         state.unselected |= labels
+
+
+def left_to_scenarios(config: pytest.Config) -> list[str]:
+    """Return a line with the modules and directories that pytest left to scenarios, if there are any."""
+    names = state_of(config).left_to_scenarios
+    return [f"not collected, as scenarios name them: {some(names, _SHOWN)}"] if names else []
 
 
 def is_partial(config: pytest.Config) -> bool:

@@ -19,7 +19,7 @@ from .interrupts import ending_flight
 from .items import ItemTicket, TrialItem
 from .loop import apart, around, quiet_trial_threads
 from .options import usage_error
-from .selection import is_narrowed
+from .selection import is_narrowed, left_to_scenarios
 from .session import join_job, submit
 from .state import state_of
 from .work import work_of
@@ -49,7 +49,7 @@ def leave_word(session: pytest.Session) -> None:
         "narrowed": is_narrowed(session.config),
         "unselected": [*state.unselected],
         "left_out": [*state.left_out],
-        "notes": state.notes,
+        "notes": [*left_to_scenarios(session.config), *state.notes],
     }
     meeting = Path(session.config.workerinput[INPUT]["meeting"])  # type: ignore[attr-defined]
     meeting.mkdir(mode=0o700, exist_ok=True)

@@ -8,6 +8,7 @@ cheaply, and makes a whole scenario when a trial of it runs.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,7 +75,16 @@ def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
 
 
 def likely_meant(path: Path) -> str | None:
-    """Return what keeps a path from being a benchmark that looks like one: its name, or a file that it lacks."""
+    """Return what keeps a path from being a benchmark that looks like one: its name, or a file that it lacks.
+
+    None: nothing is known, also of what cannot be read.
+    """
+    with contextlib.suppress(OSError):
+        return _likely_meant(path)
+    return None
+
+
+def _likely_meant(path: Path) -> str | None:
     from ..system.paths import is_directory, is_file
 
     if is_directory(path):
