@@ -14,7 +14,7 @@ from ..model.endpoint import GATEWAY_URL
 from ..store.text import clean
 from ..system.cutting import beginning_of
 from .protocol import Shell
-from .reading.values import at, bounded, count_at, items_at, spoken, text_at, text_of
+from .reading.values import at, bounded, count_at, error_at, items_at, parsed, spoken, text_at, text_of
 
 TOOL = "shell"
 CALL_LIMIT = 32
@@ -148,7 +148,7 @@ def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
             {
                 "id": call.id,
                 "name": beginning_of(call.name, 200),
-                "arguments": bounded(arguments_of(call), _LOGGED),
+                "arguments": bounded(parsed(call.arguments), _LOGGED),
             }
             for call in answer.calls
         ],
@@ -181,17 +181,8 @@ def _usage(said: Any) -> Iterator[tuple[str, int]]:
             yield name, count
 
 
-def arguments_of(call: Call) -> Any:
-    """Arguments of a call: parsed JSON, or the text if it is not JSON."""
-    try:
-        return json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return call.arguments
-
-
 def _error(said: Any) -> str:
-    message = text_at(said, "error", "message") or text_at(said, "message") or text_at(said, "error")
-    return message or beginning_of(said if isinstance(said, str) else json.dumps(said), 300)
+    return error_at(said) or beginning_of(said if isinstance(said, str) else json.dumps(said), 300)
 
 
 def log(shell: Shell, kind: str, **fields: Any) -> None:

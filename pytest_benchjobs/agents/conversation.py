@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from ..store.text import clean, one_line
 from ..system.cutting import beginning_of
-from .completion import JSON, TOOL, Answer, Call, Ended, Options, Task, arguments_of, ask, log
+from .completion import JSON, TOOL, Answer, Call, Ended, Options, Task, ask, log
 from .protocol import Shell
-from .reading.values import at
+from .reading.values import at, parsed
 
 VERSION = "1"
 """Version of its prompts and rules, part of the signature."""
@@ -110,7 +110,7 @@ def _finished(answer: Answer) -> Ended:
 
 def _run(call: Call, shell: Shell, options: Options) -> str:
     """Result of a call, for the model."""
-    command = at(arguments_of(call), "command")
+    command = at(parsed(call.arguments), "command")
     if call.name != TOOL:
         return f"error: there is no tool {beginning_of(call.name, 100)!r}, only {TOOL}"
     if not isinstance(command, str):

@@ -169,11 +169,7 @@ class DescribedAgent:
             identity=", ".join([*map(str, packages), *([f"files {own.digest}"] if own is not None else [])]),
             version=call.spec.version or description.version,
             mounts=(
-                *(
-                    [Mount(own.files, f"{PROGRAMS}/{self.name}", may_be_copied=True)]
-                    if own is not None
-                    else []
-                ),
+                *([Mount(own.files, f"{PROGRAMS}/{self.name}")] if own is not None else []),
                 *(package.mount for package in packages),
                 *self._authorities(),
             ),

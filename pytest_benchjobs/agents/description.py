@@ -13,6 +13,7 @@ Texts may hold the placeholders of `PLACEHOLDERS`. A table as the value of a var
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -319,6 +320,12 @@ def read_description(path: Path) -> Description:
     complaints = Complaints(document)
     complaints.unknown_keys(Description, document.data, otherwise=lambda _: " leave it out", meant=_MEANT)
     found = complaints.check(Description, document.data)
+    if found is not None and found.argv[0].startswith(("./", "../")):
+        source, file = found.source, posixpath.normpath(found.argv[0])
+        if source.path or source.npm or (path.parent / file).exists():
+            how = "" if source.path or source.npm else 'give source = { path = "." } and '
+            why = f"{found.argv[0]!r} is looked for in the scenario's working directory; {how}write '{{agent}}/{file}'"
+            complaints.wrong(("argv", 0), why)
     complaints.raise_errors()
     if found is None:  # an error was raised
         raise InputError("is no agent", path=path)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import functools
 import itertools
-import json
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +24,11 @@ from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL, Endpoint, Wire
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, NotLive
-from ..store.text import clean, one_line
+from ..store.calls import logged_bytes
+from ..store.text import one_line
+from .completion import log
 from .protocol import AgentCall, AgentCommand, AgentReading, DrivenShell, TrialScore
 from .providers import ModelTarget, target_of
-from .reading import reader_of
 from .reading.values import at, bounded, count_at, items_at, text_at
 
 _WIRES: tuple[Wire, ...] = ("openai", "anthropic", "google")
@@ -81,6 +82,9 @@ class Handover:
         self._reply: str | None = None
         self._answered = ""
         """Last text that the model answered in this turn."""
+        self._logged: Path | None = None
+        self._shown = 0
+        """Bytes of the logged calls that earlier turns have shown."""
 
     @property
     def stage(self) -> Stage:
@@ -95,6 +99,7 @@ class Handover:
             scores = shell.scores
             self.score = TrialScore(outcome=None, score=scores[-1] if scores else None)
         self.turn += 1
+        self._logged = shell.calls
         self._event(shell, "begin", model=self.model)
         self._event(shell, "user", text=self.statement)
         self._reply, self._answered, self.cut = None, "", ""
@@ -111,10 +116,15 @@ class Handover:
         self._serve(shell, Stage.SCORED, Stage.ENDED)
 
     def read(self, log: Path, trajectory: Path) -> AgentReading:
-        """Read the log of the calls, and write the trajectory."""
-        reader = reader_of("model", agent="interactive", model=self.model)
-        assert reader is not None  # noqa: S101  a known format
-        reading = reader(log, trajectory)
+        """Read the log of the driver, and the calls of models by clients of its own; write the trajectory."""
+        from .reading.own import Own
+        from .reading.reader import read_log
+
+        there = self._logged is not None and self._logged.exists()
+        with self._logged.open("rb") if self._logged and there else contextlib.nullcontext() as calls:
+            reader = functools.partial(Own, calls=calls, after=self._shown)
+            reading = read_log(log, trajectory, reader=reader, agent="interactive", model=self.model)
+            self._shown = 0 if calls is None else calls.tell()
         if self.gave_up is None:
             return dataclasses.replace(reading, ending=None, message=None)
         return dataclasses.replace(reading, ending=Ending.CRASHED, message=one_line(self.gave_up, 500))
@@ -236,12 +246,9 @@ class Handover:
         self._steps += 1
         self._event(shell, "answer", turn=self._steps, text=text, calls=calls)
 
-    @staticmethod
-    def _event(shell: DrivenShell, kind: str, **fields: Any) -> None:
-        cut = {
-            name: clean(value, _LOGGED) if isinstance(value, str) else value for name, value in fields.items()
-        }
-        shell.log(json.dumps({"type": kind, **cut}))
+    def _event(self, shell: DrivenShell, kind: str, **fields: Any) -> None:
+        logged = 0 if self._logged is None else logged_bytes(self._logged)
+        log(shell, kind, **fields, **({"logged": logged} if logged else {}))
 
 
 class InteractiveAgent:

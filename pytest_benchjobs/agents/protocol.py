@@ -132,6 +132,10 @@ class DrivenShell(Shell, Protocol):
         """Socket of this machine at which the trial's gateway answers HTTP; None: it calls no model."""
 
     @property
+    def calls(self) -> Path | None:
+        """File to which the gateway writes the calls of models, but those by `post`; None: it calls no model."""
+
+    @property
     def scores(self) -> tuple[float, ...]:
         """Scores of earlier turns."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 # The program replaces the shell, which only opens the file. The shell's messages begin with its $0, the agent's name.
 _WITH_PROBLEM = 'exec < "$1"; shift; exec "$@"'
 _PLACE = "{agent}"
+# Of the GNU core utilities, and of BusyBox.
+_ENV_LACKS = re.compile(
+    r"(?:\S*/)?env: (?:can't execute )?['\u2018]([^'\u2019]+)['\u2019]: No such file or directory"
+)
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _MESSAGE_LIMIT = 1000
@@ -66,7 +71,7 @@ def start_fault(agent: DescribedAgent) -> str | None:
 
 
 def not_started(argv: Sequence[str], mounts: Sequence[Mount], status: int | None, log: Path) -> str | None:
-    """Return why the shell of `with_problem` could not start the program; None if it was started, or is unknown.
+    """Return why the shell of `with_problem`, or `env` of a script, did not start it; None: it started, or is unknown.
 
     The agent can write the same message. It decides nothing but words: the agent has failed either way.
     """
@@ -75,26 +80,30 @@ def not_started(argv: Sequence[str], mounts: Sequence[Mount], status: int | None
     name, program = argv[3], argv[5]
     with log.open("rb") as file:
         said = file.read(_MESSAGE_LIMIT).decode("utf-8", "replace").strip()
-    if len(said.splitlines()) != 1 or not said.startswith(f"{name}: ") or Path(program).name not in said:
+    interpreter, by_env = _interpreter(program, mounts)
+    lacks = _ENV_LACKS.fullmatch(said)
+    if lacks is not None and by_env == lacks[1]:
+        interpreter = by_env
+    elif len(said.splitlines()) != 1 or not said.startswith(f"{name}: ") or Path(program).name not in said:
         return None
     first = f"the agent did not start (status {status}): "
     if status == _NOT_EXECUTABLE:
         return f"{first}the container's user may not execute {program}"
-    interpreter = _interpreter(program, mounts)
     if interpreter is not None:
         return f"{first}the image has no {interpreter}, which the first line of {program} names"
     return f"{first}the image has no {program}"
 
 
-def _interpreter(program: str, mounts: Sequence[Mount]) -> str | None:
-    """Return the program in the first line of a script that is mounted."""
+def _interpreter(program: str, mounts: Sequence[Mount]) -> tuple[str | None, str | None]:
+    """Return the program in the first line of a script that is mounted, and what that, as `env`, is to start."""
     for mount in mounts:
         if program == mount.target or program.startswith(f"{mount.target}/"):
             inside = program.removeprefix(mount.target).strip("/")
-            words = _first_line(mount.source / inside if inside else mount.source).split()
-            if words and words[0].startswith(b"#!"):
-                return (words[0][2:] or b" ".join(words[1:2])).decode("utf-8", "replace") or None
-    return None
+            line = _first_line(mount.source / inside if inside else mount.source).decode("utf-8", "replace")
+            words = line.removeprefix("#!").split() if line.startswith("#!") else []
+            started = (word for word in words[1:] if not word.startswith("-") and "=" not in word)
+            return next(iter(words), None), next(started, None)
+    return None, None
 
 
 def _first_line(file: Path) -> bytes:

@@ -43,7 +43,7 @@ def compare(
     Raises:
         ValueError: the level is not between 0.5 and 1.
     """
-    pairing = pair(a, b)
+    pairing = pair(a, b, known=True)
     pairs = [one for one in pairing.pairs if not one.quarantined]
     alone = chances(pairs)
     outcomes = [_outcome(one) for one in pairs]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from statistics import fmean
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +47,25 @@ def expected(seconds: Sequence[float], lanes: int) -> float:
     if not seconds:
         return 0.0
     return max(sum(seconds) / max(1, lanes), max(seconds))
+
+
+def scenario_seconds(
+    trials: Mapping[tuple[str, str], Sequence[str]], known: Mapping[tuple[str, str, str], float]
+) -> dict[tuple[str, str], float]:
+    """Return the sum of the expected times of each scenario's trials, given the labels of their agents.
+
+    `known` has seconds by benchmark, scenario and agent. An unknown agent takes as long as others at the scenario, an
+    unknown scenario as long as others; where none is known, each trial counts as one second.
+    """
+    of_scenarios: dict[tuple[str, str], list[float]] = {}
+    for (benchmark, scenario, _), seconds in known.items():
+        of_scenarios.setdefault((benchmark, scenario), []).append(seconds)
+    means = {key: fmean(times) for key, times in of_scenarios.items() if key in trials}
+    usual = fmean(means.values()) if means else 1.0
+    return {
+        key: fsum(known.get((*key, label), means.get(key, usual)) for label in labels)
+        for key, labels in trials.items()
+    }
 
 
 def forecast(

@@ -66,14 +66,16 @@ class Pairing:
     """Notes for the reader: agents that were matched by less than their label, or not at all."""
 
 
-def pair(before: Side, now: Side) -> Pairing:
+def pair(before: Side, now: Side, *, known: bool = False) -> Pairing:
     """Pair each scenario with itself.
 
     A scenario whose `comparable` digest differs is not the same task, so it is left out and listed; where a side has no
     digest it is paired, and a note says so, as one does where both were graded in different places. Scores outside
-    [0, 1], and times, costs and tokens that are negative or not finite, count as missing.
+    [0, 1], and times, costs and tokens that are negative or not finite, count as missing. `known` says that the reader
+    knows which agents are compared where each side has one: no note repeats it.
     """
     agents = match_agents(before, now)
+    told = known and len(before.agents) == len(now.agents) == 1
     back = {old: new for new, old in agents.items()}
     if all(back.get(label) == label for label in before.agents):
         had = dict(before.cells)
@@ -119,22 +121,31 @@ def pair(before: Side, now: Side) -> Pairing:
         changed=tuple(_ref(*one) for one in sorted(changed)),
         unscored=tuple(_ref(*one) for one in sorted(unscored)),
         agents=agents,
-        notes=(*_about_agents(agents, before, now), *_about(counts), *_about_places(pairs)),
+        notes=(
+            *([] if told else _about_agents(agents, before, now)),
+            *_about(counts),
+            *_about_machines(before, now),
+            *_about_places(pairs),
+        ),
     )
 
 
 def match_agents(before: Side, now: Side) -> dict[str, str]:
     """Label now -> label of the same agent before, sorted by the former.
 
-    Agents match by label; else by agent and model, whatever version, host and parameters; else by agent; else as the
-    only ones left on both sides. An ambiguous match is not made.
+    Agents match by label; else by agent and model, whatever version, host and parameters; else whatever provider, too;
+    else by agent; else as the only ones left on both sides. An ambiguous match is not made.
     """
     olds, news = set(before.agents), set(now.agents)
     matched = {label: label for label in olds & news}
-    for kind in (_agent_and_model, _agent, lambda _: ""):
+    for kind in (_agent_and_model, _without_provider, _agent, lambda _: ""):
         old = _unique(olds - set(matched.values()), kind)
         new = _unique(news - matched.keys(), kind)
-        matched |= {new[key]: old[key] for key in new.keys() & old.keys()}
+        matched |= {
+            new[key]: old[key]
+            for key in new.keys() & old.keys()
+            if kind is not _without_provider or _may_be_one(new[key], old[key])
+        }
     return dict(sorted(matched.items()))
 
 
@@ -157,6 +168,26 @@ def _agent(label: str) -> str:
 def _agent_and_model(label: str) -> str:
     model = label.partition(":")[2].partition(",")[0]
     return f"{_agent(label)}:{_HOST.sub('', model)}"
+
+
+def _without_provider(label: str) -> str:
+    agent, _, model = _agent_and_model(label).partition(":")
+    return f"{agent}:{model.rpartition('/')[2]}"
+
+
+def _may_be_one(label: str, other: str) -> bool:
+    """Return True if two agents may have the same model, of which only one label names the provider."""
+    (agent, _, model), (other_agent, _, other_model) = map(
+        str.partition, map(_agent_and_model, (label, other)), "::"
+    )
+    short, long = sorted((model, other_model), key=len)
+    return agent == other_agent != "command" and short != "" and long.endswith(f"/{short}")
+
+
+def elsewhere(label: str, others: Iterable[str]) -> str:
+    """Return a hint about agents with another id for the same model, `codex:openai/gpt-5.5`; empty without."""
+    same = [one_line(one, _SHOWN) for one in others if _may_be_one(one, label)]
+    return f"; {' and '.join(same)} may be the same model by another provider" if same else ""
 
 
 def _ref(key: Key, why: str | None) -> ScenarioRef:
@@ -212,9 +243,10 @@ def _about_agents(agents: Mapping[str, str], before: Side, now: Side) -> Iterabl
             yield f"{one_line(new, _SHOWN)} is compared with {one_line(old, _SHOWN)} of the baseline"
     if before.cells and now.cells:
         for label in sorted(set(now.agents) - agents.keys()):
-            yield f"the baseline has no agent to compare {one_line(label, _SHOWN)} with"
+            hint = elsewhere(label, before.agents)
+            yield f"the baseline has no agent to compare {one_line(label, _SHOWN)} with{hint}"
         for label in sorted(set(before.agents) - set(agents.values())):
-            yield f"{one_line(label, _SHOWN)} of the baseline is not in this job"
+            yield f"{one_line(label, _SHOWN)} of the baseline is not in this job{elsewhere(label, now.agents)}"
 
 
 def _about(counts: Mapping[str, int]) -> Iterable[str]:
@@ -224,6 +256,12 @@ def _about(counts: Mapping[str, int]) -> Iterable[str]:
         yield f"{_scenarios(counts['mixed'])} changed within a side; only attempts at the newest version count"
     if counts["bad"]:
         yield f"{counts['bad']} scores are not numbers from 0 to 1, and are ignored"
+
+
+def _about_machines(before: Side, now: Side) -> Iterable[str]:
+    if before.ran_on and now.ran_on and before.ran_on != now.ran_on:
+        ours, theirs = (one_line(" and ".join(sorted(one.ran_on)), _SHOWN) for one in (now, before))
+        yield f"trials ran on {ours}, those of the baseline on {theirs}"
 
 
 def _about_places(pairs: Iterable[Pair]) -> Iterable[str]:

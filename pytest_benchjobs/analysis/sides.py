@@ -115,6 +115,8 @@ class Side:
     jobs: tuple[str, ...]
     """Ids of the jobs, the newest first; empty for a file."""
     cells: Mapping[Key, Cell]
+    ran_on: frozenset[str] = frozenset()
+    """`JobConfig.ran_on` of the jobs; empty: unknown."""
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -156,14 +158,19 @@ def two_tasks(names: Sequence[str]) -> str:
     return f"two different tasks in it are called {one_line(names[0], 200)}{more}"
 
 
-def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
+def side(
+    name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]], records: Iterable[JobRecord | None] = ()
+) -> Side:
     """Pool the trials of jobs, the newest first.
 
     A reused result is left out where the job it came from is pooled as well: it is not a new sample. Attempts at a
-    scenario whose content differs from the newest one's are left out too.
+    scenario whose content differs from the newest one's are left out too. `records` are those of the jobs.
     """
     with gc_paused():
-        return _side(name, jobs)
+        found = _side(name, jobs)
+    return dataclasses.replace(
+        found, ran_on=frozenset(one.config.ran_on for one in records if one is not None)
+    )
 
 
 def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:

@@ -113,8 +113,26 @@ def _needs_network(agent: str, result: TrialResult, line: str) -> Problem:
     return Problem(Verdict.NEEDS_NETWORK, agent, result.attempt, wanted, found, result.path or None)
 
 
-def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:
-    """Return a suggestion that would improve a sound scenario; None without one."""
+def advice(
+    found: Sequence[Problem], results: Sequence[TrialResult], missing: str | None = None
+) -> str | None:
+    """Return a suggestion that would improve a scenario; None without one.
+
+    `missing` is what a shell said of a command of the reference that is not there.
+    """
+    wrong = []
+    if missing is not None and verdict(found) is not Verdict.OK:
+        wrong = [
+            f"its reference calls a command that is not there: {missing}; correct it, or install the command"
+        ]
+    if verdict(found) is Verdict.PASSES_BY_ITSELF:
+        graded = (
+            scorer for one in results if one.agent.name == NOP for scorer in one.scorers if scorer.score
+        )
+        if names := ", ".join(dict.fromkeys(repr(scorer.name) for scorer in graded)):
+            wrong.append(f"{names} scored what nobody had worked on: check what only the solution makes")
+    if wrong:
+        return "; ".join(wrong)
     said = (
         note for one in results for note in one.notes if note.startswith("the set-up makes something else")
     )

@@ -30,7 +30,7 @@ def stored_side(history: HistoryReader, directory: Path, spec: str) -> tuple[Sid
         return resolved.side, resolved.notes
     found = checked(history, job)
     notes = [found.note, found.wrong and f"job {job}: {found.wrong}"]
-    return side(spec, [(job, found.rows)]), tuple(note for note in notes if note)
+    return side(spec, [(job, found.rows)], [found.record]), tuple(note for note in notes if note)
 
 
 def narrowed(whole: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:

@@ -62,6 +62,11 @@ class Summary:
         return self.passed / (self.passed + self.failed) if self.passed + self.failed else None
 
 
+def is_synthetic(agent: str) -> bool:
+    """Tell whether the results of an agent with this label are known in advance: it is a reference for the others."""
+    return agent in ("oracle", "nop") or agent.startswith("baseline:")
+
+
 def summarise(label: str, results: Iterable[TrialResult]) -> Summary:
     """Summarise trials."""
     rows: list[FigureRow] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from ..model.errors import InputError
@@ -19,8 +19,8 @@ from ..sources.catalogue.lookup import Lookup, version_of
 from ..sources.catalogue.registry import read_registry
 from ..sources.catalogue.verdicts import read_verdicts
 from ..sources.finder import Finder, Named
+from ..sources.project import benchmark_directories, finder_of
 from ..sources.protocol import Source
-from ..store.project import benchmark_directories, named_benchmarks
 from ..store.text import one_line
 from ..system.units import size
 from ._output import say
@@ -33,7 +33,13 @@ def finder(registry: Path | None = None) -> Finder:
         listed, problems = read_registry(registry)
         for problem in problems:
             say(f"left out: {problem}", err=True)
-    return Finder(benchmark_directories(), named_benchmarks(), registry=listed)
+    return finder_of(registry=listed)
+
+
+def say_hiding(names: Collection[str] | None = None) -> None:
+    """Say which of these benchmarks, by default all of the project, hide others of the catalogue by their names."""
+    for line in finder().hiding(names):
+        say(line, err=True)
 
 
 def entry_named(name: str, registry: Path | None) -> Entry:

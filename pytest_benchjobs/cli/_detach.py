@@ -20,9 +20,9 @@ from ..job.detach import why_it_ended
 from ..model.environ import HOST, Variable
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
-from ..model.scenario import DEFAULT_AGENT_TIMEOUT
 from ..report.documents import mirror
 from ..report.documents.jobs import DetachDocument
+from ..settings.defaults import DEFAULT_AGENT_TIMEOUT
 from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id

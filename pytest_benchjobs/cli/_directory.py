@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from ..sources.project import ini_value
 from ..store.layout import Layout
-from ..store.project import default_directory, ini_value
+from ..store.project import default_directory
+from ..system.paths import is_directory
 
 
 class GivenPath(click.Path):
@@ -31,7 +35,16 @@ FILE = GivenPath(dir_okay=False, path_type=Path)
 DIRECTORY = GivenPath(file_okay=False, path_type=Path)
 
 
-directory_option = click.option(
+def _existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """Return the directory, which exists if it was typed; the default one may be empty before the first job."""
+    typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    if typed and not is_directory(value):
+        raise click.BadParameter(f"there is no directory {str(value)!r}", ctx, param)
+    return value
+
+
+_directory_option = functools.partial(
+    click.option,
     "--dir",
     "directory",
     type=DIRECTORY,
@@ -39,6 +52,9 @@ directory_option = click.option(
     show_default="bench_dir of the ini file, else reports/ of the project",
     help="Where jobs and the history are.",
 )
+directory_option = _directory_option(callback=_existing)
+new_directory_option = _directory_option()
+"""For commands that can make it."""
 
 
 if TYPE_CHECKING:

@@ -26,6 +26,8 @@ def plan_lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     yield (
         f"{counted(document.trials, 'trial')}: {document.runs} would run, {document.reused} would be reused{skipped}"
     )
+    if document.shards:
+        yield from section("shards", _shards(document))
     if not document.trials:
         return
     yield ""
@@ -56,6 +58,20 @@ def _groups(document: PlanDocument) -> Iterator[str]:
         (Column("COST BEFORE", number=True), lambda group: cost(group.expected_usd)),
     ]
     return tabulate(document.groups, width(), shown)
+
+
+def _shards(document: PlanDocument) -> Iterator[str]:
+    own, _, total = str(document.config.shard).partition("/")
+    shown = [
+        (
+            Column("SHARD"),
+            lambda shard: f"{shard.number}/{total}" + (" (this)" if f"{shard.number}" == own else ""),
+        ),
+        (Column("SCENARIOS", number=True), lambda shard: str(shard.scenarios)),
+        (Column("TRIALS", number=True), lambda shard: str(shard.trials)),
+        (Column("TIME", number=True), lambda shard: duration(shard.seconds)),
+    ]
+    return tabulate(document.shards, width(), shown)
 
 
 def _reasons(document: PlanDocument) -> Iterator[str]:

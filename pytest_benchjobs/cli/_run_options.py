@@ -15,7 +15,8 @@ from ..settings.files import names_benchmarks
 from ..settings.parse import parse
 from ..settings.setting import Setting, texts_of
 from ..settings.table import BY_FLAG, BY_NAME, EVERY, GROUPS, SETTINGS
-from ..store.project import default_directory, directory_of, rootdir
+from ..sources.project import rootdir
+from ..store.project import default_directory, directory_of
 from ..system.paths import exists
 from ._directory import DIRECTORY
 from ._pytest_call import Call
@@ -28,6 +29,32 @@ _FEW = 25
 _TYPED = f"{__name__}.typed"
 """Key in the context's memory: flags as they were typed, by the name of the option."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Named(NamedTuple):
+    """A benchmark, or one scenario, as it was typed: `PATH`, `NAME`, `PATH::ID`, `NAME::ID`."""
+
+    place: str
+    scenario: str | None
+
+    @classmethod
+    def read(cls, text: str) -> Named:
+        """Read what was typed."""
+        place, sign, scenario = text.rpartition("::")
+        return cls(place, scenario) if sign and place and scenario else cls(text, None)
+
+
+def benchmarks_of(typed: Sequence[Named]) -> tuple[str, ...]:
+    """Return the benchmarks of what was typed, each once."""
+    return tuple(dict.fromkeys(one.place for one in typed))
+
+
+def scenarios_of(typed: Sequence[Named]) -> tuple[str, ...]:
+    """Return the ids of what was typed; none for whole benchmarks."""
+    ids = tuple(one.scenario for one in typed if one.scenario is not None)
+    if ids and len(ids) < len(typed):
+        raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
+    return ids
 
 
 class RunRequest(NamedTuple):
@@ -157,6 +184,8 @@ _OPTIONS = (
     ),
     click.option("--rootdir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="As for pytest."),
 )  # fmt: skip
+whats_argument = click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
+"""Benchmarks and scenarios, for `run_request` and `Named`."""
 scenarios_option = click.option(
     "--scenario",
     "--scenarios",
@@ -214,6 +243,8 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
     """Return the call of pytest for the options of `run_options`."""
     directory = results_directory(options)
     settings = {**_benchmarks(options), **_written(options, _SETTINGS), **_reuse(options)}
+    if ids := scenarios_of([Named.read(text) for text in options.get("whats", ())]):
+        settings["scenarios"] = (*options["scenarios"], *ids)
     values = _parsed(settings)
     keys = [text.partition("=")[0].strip() for text in options["metadata"]]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
@@ -276,13 +307,14 @@ def _benchmarks(options: Mapping[str, Any]) -> dict[str, Written]:
     names = [name.strip() for text in options["benchmarks"] for name in text.split(",")]
     if options["benchmarks"] and not any(names):
         raise click.UsageError("--benchmarks is empty; name a benchmark")
-    named = tuple(dict.fromkeys([*options["benchmark"], *filter(None, names)]))
+    typed = benchmarks_of([Named.read(text) for text in options.get("whats", ())])
+    named = tuple(dict.fromkeys([*typed, *options["benchmark"], *filter(None, names)]))
     scenarios = options["scenarios"]
     if options["everything"] and named:
         raise click.UsageError("--all and --benchmark cannot both be given")
     if not (named or options["everything"]) and not _named_elsewhere(options):
         if not scenarios:
-            raise click.UsageError("nothing to run; give --benchmark, --scenarios or --all")
+            raise click.UsageError("nothing to run; give a PATH or NAME, --benchmark, --scenarios or --all")
         return {"benchmarks": (EVERY,)}
     return {"benchmarks": (EVERY,) if options["everything"] else named}
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import click
-
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..report.documents import mirror
@@ -22,12 +20,13 @@ from ..report.documents.scenarios import (
 )
 from ..report.units import joined
 from ..sources import did_you_mean, open_source
+from ..sources.project import benchmark_directories
 from ..sources.protocol import ScenarioRef, Source
-from ..store.project import benchmark_directories
 from ..store.text import clean, one_line
 from ..system.paths import exists
 from ..system.units import size
 from ._catalogue import finder
+from ._run_options import Named
 
 _LEFT = 200
 _STATEMENT = 20_000
@@ -38,32 +37,6 @@ class Found(NamedTuple):
 
     source: Source
     ref: ScenarioRef
-
-
-class Named(NamedTuple):
-    """A benchmark, or one scenario, as it was typed: `PATH`, `NAME`, `PATH::ID`, `NAME::ID`."""
-
-    place: str
-    scenario: str | None
-
-    @classmethod
-    def read(cls, text: str) -> Named:
-        """Read what was typed."""
-        place, sign, scenario = text.rpartition("::")
-        return cls(place, scenario) if sign and place and scenario else cls(text, None)
-
-
-def benchmarks_of(typed: Sequence[Named]) -> tuple[str, ...]:
-    """Return the benchmarks of what was typed, each once."""
-    return tuple(dict.fromkeys(one.place for one in typed))
-
-
-def scenarios_of(typed: Sequence[Named]) -> tuple[str, ...]:
-    """Return the ids of what was typed; none for whole benchmarks."""
-    ids = tuple(one.scenario for one in typed if one.scenario is not None)
-    if ids and len(ids) < len(typed):
-        raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
-    return ids
 
 
 def places(whats: Sequence[str]) -> list[Named]:

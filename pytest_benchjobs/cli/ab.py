@@ -13,6 +13,7 @@ from ..analysis.baseline.resolve import Resolved
 from ..analysis.comparison import compare
 from ..analysis.gate.job import Judged, judge_job
 from ..analysis.sides import side
+from ..job.changed import with_details
 from ..model.comparison import Comparison
 from ..model.errors import InputError
 from ..model.exit_status import ExitStatus
@@ -26,7 +27,15 @@ from ..store.project import directory_argument
 from ..store.reader import HistoryReader
 from ._output import emit, output_option
 from ._pytest_call import USAGE_ERROR, call_new_job
-from ._run_options import VariadicCommand, flag_of, gate_settings, run_options, run_request, without_gates
+from ._run_options import (
+    VariadicCommand,
+    flag_of,
+    gate_settings,
+    run_options,
+    run_request,
+    whats_argument,
+    without_gates,
+)
 from .gate import judged_lines, keep_verdict
 
 _RAN = (0, 1, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID)
@@ -34,6 +43,7 @@ _RAN = (0, 1, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID)
 
 
 @click.command(cls=VariadicCommand)
+@whats_argument
 @click.option("--a", required=True, metavar="AGENT:MODEL", help="The side to compare with, as the baseline.")
 @click.option("--b", required=True, metavar="AGENT:MODEL", help="The side that is judged.")
 @run_options
@@ -90,7 +100,6 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:
     found = checked(history, job)
     record, rows = found.record, found.rows
-    assert record is not None  # noqa: S101  it has just run
     labels = [agent.label for agent in record.config.agents]
     if len(labels) != 2:
         raise InputError(f"job {job} has {len(labels)} agents instead of two: {', '.join(labels)}")
@@ -105,7 +114,7 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     comparison = compare(first, second, comparison_id=new_comparison_id(at), at=at)
     missing = None if first.cells else "A has no results"
     baseline = Resolved(first if first.cells else None, missing)
-    return comparison, judge_job(
+    judged = judge_job(
         record,
         rows,
         config,
@@ -116,6 +125,7 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
         wrong=found.wrong,
         notes=(found.note,) if found.note else (),
     )
+    return comparison, judged._replace(report=with_details(judged.report, record.config.directory))
 
 
 def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:

@@ -28,6 +28,7 @@ from ..report.table import Cell, Column, tabulate, width
 from ..settings.agents import read_agent
 from ..settings.secret_store import lookup
 from ..sources import did_you_mean
+from ..sources.project import benchmark_directories
 from ..store.text import one_line
 from ..system.units import size
 from ._output import emit, output_option, say
@@ -50,7 +51,10 @@ def agents(context: click.Context, output: str) -> None:
 @output_option("agents")
 def list_(output: str) -> None:
     """List agents: version, whether it is on this machine, whether a key is set."""
-    items = tuple(_item(agent) for agent in _known().values())
+    broken: dict[str, InputError] = {}
+    items = tuple(_item(agent) for agent in known_agents(broken).values())
+    for error in broken.values():
+        say(f"left out: {error}", err=True)
     emit(AgentsDocument(agents=items), lambda: _table(items), output)
 
 
@@ -129,8 +133,9 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...], output: str) -> No
     emit(FetchedDocument(fetched=tuple(fetched)), lambda: (), output)
 
 
-def _known() -> dict[str, Agent]:
-    return all_agents((Path.cwd(), Path("benchmarks")))
+def known_agents(broken: dict[str, InputError] | None = None) -> dict[str, Agent]:
+    """Return the agents that are known here, by name. InputError: a file is wrong, and `broken` is not given."""
+    return all_agents((Path.cwd(), *benchmark_directories()), broken)
 
 
 def _named(text: str) -> tuple[Agent, str | None]:
@@ -138,7 +143,10 @@ def _named(text: str) -> tuple[Agent, str | None]:
         spec = read_agent(text, Path.cwd())
         return given_agents([spec])[spec.name], None
     name, at, version = text.partition("@")
-    known = _known()
+    broken: dict[str, InputError] = {}
+    known = known_agents(broken)
+    if name in broken:
+        raise broken[name]
     if name not in known:
         hint = did_you_mean(name, known).strip() or f"available: {', '.join(sorted(known))}"
         raise InputError(f"there is no agent {name!r} here; {hint}")

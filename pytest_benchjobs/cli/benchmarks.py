@@ -27,6 +27,7 @@ from ._catalogue import (
     items,
     lines_of,
     of_sources,
+    say_hiding,
     table,
 )
 from ._images import find_images
@@ -71,6 +72,7 @@ def list_(registry: Path | None, output: str) -> None:
     were fetched by a registry. A conftest.py may name more, and manifests have names of their own: see `files`.
     """
     found = tuple(items(registry))
+    say_hiding()
     emit(CatalogueDocument(benchmarks=found), lambda: table(found), output)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..analysis.soundness import NOP, Problem, advice, problems, verdict
+from ..analysis.soundness import NOP, ORACLE, Problem, advice, problems, verdict
 from ..analysis.trials import grouped
 from ..job.job_settings import matches
 from ..model.errors import InputError
@@ -33,18 +35,30 @@ from ..sources.catalogue.verdicts import keep_verdicts
 from ..sources.finder import NoSuchBenchmark
 from ..store.bundle import JobBundle, new_job_id
 from ..store.layout import TrialLayout
+from ..store.log import log_end
 from ..store.text import one_line
+from ..system.temporary import hold, sweep
 from ..trial.end_agent import some
 from ..trial.leaks import leaks_in
-from ._catalogue import finder
+from ._catalogue import finder, say_hiding
 from ._output import emit, output_option, say
 from ._pytest_call import Call, call_pytest
-from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
-from ._scenarios import Named, benchmarks_of, places, scenarios_of, sources
+from ._run_options import (
+    Named,
+    VariadicCommand,
+    benchmarks_of,
+    check_attempts_option,
+    check_directory_option,
+    scenarios_of,
+    scenarios_option,
+    whats_argument,
+)
+from ._scenarios import places, sources
 from .plan import planned
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
+_TEMPORARY, _DAY = "benchjobs-check-", 86_400.0
 _NO_NETWORK = re.compile(
     r"could ?n[o\']t resolve (?:host|proxy|'|\")|temporary failure (?:in name resolution|resolving)|"
     r"name or service not known|name does not resolve|unable to resolve host|bad address '|\bENOTFOUND\b|\bEAI_AGAIN\b|"
@@ -53,6 +67,8 @@ _NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 """What programs say that find no network. Codes are whole words: FileNotFoundError contains one of them."""
+_NO_COMMAND = re.compile(r"(?:line \d+|sh: \d+): \S+: (?:command )?not found$")
+"""What bash and sh say of a command that is not there."""
 _LOG_LINES, _LOG_SIZE = 10, 1000
 """Lines and characters of each log that are quoted."""
 
@@ -65,7 +81,7 @@ def check_command(attempts: int = 2, *, reads_first: bool = False) -> click.Comm
     """
 
     @click.command("check", cls=VariadicCommand)
-    @click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
+    @whats_argument
     @click.option(
         "--benchmark",
         "--benchmarks",
@@ -117,6 +133,8 @@ def _check(
     typed = places((*whats, *(name.strip() for text in named for name in text.split(",") if name.strip())))
     scenarios = (*scenarios, *scenarios_of(typed))
     entries = _fetched_entries(typed)
+    with suppress(InputError):
+        say_hiding({source.benchmark for place in benchmarks_of(typed) for source in sources(place)})
     if schema_only or reads_first:
         wrong, count = _mistakes(typed, scenarios, only=schema_only)
         if not wrong and not count:
@@ -218,10 +236,14 @@ def check_all(
     rest: Sequence[str],
 ) -> CheckDocument:
     """Run `oracle` and `nop` over benchmarks, and judge the results."""
-    place = (
-        directory.absolute() if directory is not None else Path(tempfile.mkdtemp(prefix="benchjobs-check-"))
-    )
-    document = None
+    document = descriptor = None
+    if directory is None:
+        # Those of earlier checks, with problems, have been looked at, or were left by one that was killed.
+        sweep(_TEMPORARY, _DAY)
+        place = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+        descriptor = hold(place)
+    else:
+        place = directory.absolute()
     try:
         document = _checked(benchmarks, scenarios, attempts, place, rest)
         if directory is None and document.ok:
@@ -229,6 +251,8 @@ def check_all(
     finally:
         if directory is None and (document is None or document.ok):
             shutil.rmtree(place, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
     return document
 
 
@@ -292,7 +316,7 @@ def _verdicts(
             CheckedScenario,
             about,
             verdict=verdict(found),
-            advice=advice(found, of_scenario),
+            advice=advice(found, of_scenario, _missing_command(of_scenario, root)),
             problems=tuple(
                 mirror(
                     CheckProblem,
@@ -309,6 +333,17 @@ def _leaks(results: Sequence[TrialResult], root: Path) -> tuple[str, ...]:
     """Return the places where the trials of `nop` have found the reference."""
     logs = (TrialLayout(root / one.path).agent_log for one in results if one.agent.name == NOP and one.path)
     return tuple(dict.fromkeys(leak for log in logs for leak in leaks_in(log)))
+
+
+def _missing_command(results: Sequence[TrialResult], root: Path) -> str | None:
+    """Return what a shell said of the first command of the reference that is not there."""
+    for log in (
+        TrialLayout(root / one.path).agent_log for one in results if one.agent.name == ORACLE and one.path
+    ):
+        for line in log_end(log, 1 << 16).decode("utf-8", "replace").splitlines():
+            if _NO_COMMAND.search(line):
+                return one_line(line, 200)
+    return None
 
 
 def _offline(results: Sequence[TrialResult], root: Path) -> dict[str, str]:
@@ -341,7 +376,9 @@ def check_lines(document: CheckDocument) -> Iterator[str]:
     """Lines of `check`."""
     width = max(len(scenario.verdict.value) for scenario in document.scenarios)
     for scenario in document.scenarios:
-        yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"
+        place = f"  {one_line(scenario.place)}" if scenario.place and scenario.verdict != "ok" else ""
+        name = one_line(f"{scenario.benchmark}::{scenario.scenario}", 200)
+        yield f"{scenario.verdict.value:{width}}  {name}{place}"
         for problem in scenario.problems:
             attempt = "" if problem.attempt is None else f", attempt {problem.attempt}"
             line = f"  {problem.agent}{attempt}: expected {problem.expected}, found {one_line(problem.found, _MESSAGE)}"

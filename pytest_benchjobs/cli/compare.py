@@ -15,7 +15,7 @@ from ..agents.providers import PROVIDERS
 from ..analysis.comparison import compare as compare_sides
 from ..analysis.comparison import compare_agents
 from ..analysis.stored_sides import agents_of, exactly, narrowed, stored_side, two_agents
-from ..job.changed import about_readings
+from ..job.changed import about_readings, reader
 from ..model.comparison import Comparison
 from ..model.errors import InputError
 from ..report.comparison import comparison_lines
@@ -217,8 +217,9 @@ def _compared(
             found.append(narrowed(side, name, pattern, benchmarks))
             notes += more
     made = (compare_agents if len(found) == 1 else compare_sides)(*found, notes=tuple(notes), **settings)
-    read = about_readings(directory, {row.benchmark for row in made.rows}, made.b.jobs, made.a.jobs)
-    return made.model_copy(update={"notes": (*made.notes, *read)})
+    of_rows = {row.benchmark for row in made.rows}
+    rules = about_readings(reader(directory), of_rows, made.b.jobs, made.a.jobs)
+    return made.model_copy(update={"notes": (*made.notes, *rules)})
 
 
 def _warn_of_death(history: HistoryReader, directory: Path, spec: str) -> None:

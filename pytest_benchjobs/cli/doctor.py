@@ -18,7 +18,6 @@ from pathlib import Path
 
 import click
 
-from ..agents.catalogue import all_agents
 from ..agents.described import DescribedAgent
 from ..agents.given import given_agents
 from ..agents.packages import trouble
@@ -30,9 +29,10 @@ from ..model.errors import InfrastructureError, InputError
 from ..model.known_failure import KNOWN_FILE
 from ..model.owner import current_owner
 from ..report.documents.machine import DoctorDocument, Finding, Health
-from ..report.units import counted
+from ..report.units import counted, joined
 from ..sandbox.docker.health import EngineFacts, engine_facts, limits_missing
 from ..sandbox.docker.provider import DockerProvider
+from ..sandbox.protocol import Kept
 from ..settings.agents import read_agent
 from ..settings.known import read_known
 from ..settings.secret_store import find
@@ -45,8 +45,9 @@ from ..store.layout import Layout
 from ..store.liveness import is_dead
 from ..store.text import one_line
 from ..system.units import size
-from ._directory import GivenPath, directory_option
+from ._directory import GivenPath, new_directory_option
 from ._output import emit, output_option
+from .agents import known_agents
 
 _STEP = 1.0
 
@@ -56,7 +57,7 @@ _STEP = 1.0
 @click.option(
     "--agent", "agents", multiple=True, metavar="AGENT", help="Also check the keys of this agent; repeatable."
 )
-@directory_option
+@new_directory_option
 @output_option("doctor")
 def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, output: str) -> int:
     """Check that this machine can run trials, and say how to fix each problem.
@@ -76,7 +77,7 @@ def _findings(paths: tuple[Path, ...], named: tuple[str, ...], directory: Path) 
     wall, steady = time.time(), time.monotonic()
     of_agents = [keys(agent) for agent in named]
     yield versions()
-    yield from _of_engine()
+    yield from _of_engine(directory)
     yield from results(directory)
     yield history(Layout(directory).history)
     yield from jobs(directory)
@@ -92,7 +93,7 @@ def _findings(paths: tuple[Path, ...], named: tuple[str, ...], directory: Path) 
         yield clock(_newest_job(directory))
 
 
-def _of_engine() -> Iterator[Finding]:
+def _of_engine(directory: Path) -> Iterator[Finding]:
     me = current_owner()
     provider = DockerProvider(me)
     try:
@@ -100,7 +101,7 @@ def _of_engine() -> Iterator[Finding]:
         facts = engine_facts(provider, me)
         yield from engine(facts)
         yield limits(facts.unsupported, limits_missing(provider, facts.images))
-        yield kept([one.bytes for one in provider.kept()])
+        yield kept(provider.kept(), Layout(directory.resolve()).jobs)
     except InfrastructureError as error:
         # Behind the colon, the message of an engine that does not answer says what to do.
         found, _, cure = str(error).rpartition(": ")
@@ -186,6 +187,7 @@ def engine(facts: EngineFacts) -> Iterator[Finding]:
     """Check an engine that answers: its version, clock and disk, and left-overs of dead processes."""
     machine = f"{counted(facts.cpus, 'CPU')}, {size(facts.memory)} of memory"
     yield ok("engine", f"Docker Engine {facts.version}, API {facts.api}, {facts.storage_driver}, {machine}")
+    yield ok("runtimes", f"{', '.join(facts.runtimes)}; the first is the usual one, see --bench-runtime")
     if abs(facts.skew) > SKEW:
         difference = f"{abs(facts.skew):.0f} s {'ahead of' if facts.skew > 0 else 'behind'} this machine's"
         yield problem("engine clock", difference, f"set the clock of the engine's machine {_SET_CLOCK}")
@@ -293,8 +295,11 @@ def keys(agent: str) -> Finding:
     """Check the variables with keys that an agent needs for its model."""
     spec = read_agent(agent, Path.cwd())
     check = f"agent {spec.name}"
+    broken: dict[str, InputError] = {}
     try:
-        found = {**all_agents((Path.cwd(), Path("benchmarks"))), **given_agents([spec])}.get(spec.name)
+        found = {**known_agents(broken), **given_agents([spec])}.get(spec.name)
+        if found is None and spec.name in broken:
+            raise broken[spec.name]
     except InputError as error:
         return problem(check, str(error), "name another path")
     if found is None:
@@ -325,11 +330,14 @@ def keys(agent: str) -> Finding:
 
 def agents() -> Iterator[Finding]:
     """List the agents that are known here, and those that were fetched. Check the programs of those in a checkout."""
+    broken: dict[str, InputError] = {}
     try:
-        known = all_agents((Path.cwd(), Path("benchmarks")))
+        known = known_agents(broken)
     except InputError as error:
         yield problem("agents", str(error), "fix the file")
         return
+    for name, wrong in broken.items():
+        yield problem(f"agent {name}", str(wrong), "fix the file")
     fetched = [
         agent.name
         for agent in known.values()
@@ -397,12 +405,15 @@ def known(path: Path, today: datetime.date) -> Iterator[Finding]:
     yield ok("known", f"{counted(len(entries), 'known failure')} in {path.name}{ends}")
 
 
-def kept(bytes_each: Sequence[int]) -> Finding:
-    """Count the kept file systems of trials."""
-    if not bytes_each:
-        return ok("kept", "no file systems of trials")
-    systems = f"{counted(len(bytes_each), 'file system')} of trials, {size(sum(bytes_each))}"
-    return ok("kept", f"{systems}; `benchjobs gc --kept` removes them")
+def kept(found: Sequence[Kept], jobs: Path) -> Finding:
+    """Count the kept file systems of trials: those of the jobs of this project, which `gc` removes, and others."""
+    mine = [one.bytes for one in found if one.bundle and Path(one.bundle).parent == jobs]
+    others = [one.bytes for one in found if not (one.bundle and Path(one.bundle).parent == jobs)]
+    more = f"{len(others)} of other projects, {size(sum(others))}" if others else ""
+    if not mine:
+        return ok("kept", joined("no file systems of trials", more))
+    systems = f"{counted(len(mine), 'file system')} of trials, {size(sum(mine))}"
+    return ok("kept", joined(f"{systems}; `benchjobs gc --kept` removes them", more))
 
 
 def _first(several: Sequence[object]) -> str:

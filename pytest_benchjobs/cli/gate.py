@@ -22,7 +22,7 @@ from ..model.exit_status import ExitStatus
 from ..model.gate import GateConfig, GateReport
 from ..model.job import JobRecord
 from ..report.ci import Host, Places, comment, metrics_text, publish
-from ..report.gate_text import gate_lines, gate_markdown
+from ..report.gate_text import gate_markdown, terminal_lines
 from ..report.table import paint
 from ..report.write import junit_of, summary_of
 from ..settings.gates import gate_config
@@ -93,7 +93,6 @@ def gate(
     with HistoryReader.of(directory) as history:
         found = checked(history, find_job(history, job))
         record = found.record
-        assert record is not None  # noqa: S101  it was found
         if not record.status.ended and (death := death_of(directory, record.id)) is not None:
             raise InputError(death)
         values = gate_settings(options)
@@ -216,5 +215,5 @@ def _tell(
 
 def judged_lines(judged: Judged) -> Iterator[str]:
     """Return a verdict as lines of text."""
-    yield from (paint(text, colour) for text, colour in gate_lines(judged.report))
+    yield from (paint(text, colour) for text, colour in terminal_lines(judged.report))
     yield f"exit status {judged.status}"

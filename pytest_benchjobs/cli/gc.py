@@ -49,9 +49,10 @@ _DETACHED_LOGS = "pytest*.log"
 def gc(*, all_kept: bool, older_than: float | None, yes: bool, directory: Path, output: str) -> None:
     """Remove what dead processes left behind, and what is no longer needed.
 
-    That is: containers and networks of dead processes of this machine; the network of public trials, if no container
-    uses it; unfinished trials of dead jobs; kept file systems of deleted jobs, with --kept those of all jobs in DIR.
-    Running jobs are not touched. Finished trials are kept and indexed.
+    That is: containers and networks of dead processes of this machine; the network of public trials, and agents that an
+    engine elsewhere was given a week ago, if no container uses them; unfinished trials of dead jobs; kept file systems
+    of deleted jobs, with --kept those of all jobs in DIR. Running jobs are not touched. Finished trials are kept and
+    indexed.
     """
     if all_kept:
         age = "" if older_than is None else f" older than {older_than:g} days"
@@ -84,7 +85,7 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> SweptEngine | No
     provider = keeper(current_owner())
     try:
         provider.check()
-        swept = provider.sweep() + provider.remove_network()
+        swept = provider.sweep() + provider.remove_shared()
         wanted = unneeded(provider.kept())
         removed = [one for one in wanted if provider.forget_kept(one.reference)]
     except EngineUnavailable as error:

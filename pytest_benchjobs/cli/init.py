@@ -12,7 +12,7 @@ import click
 
 from ..report.documents.changes import WrittenDocument, WrittenFile
 from ..sources.manifest_text import SCHEMA_FILE
-from ..store.project import ini_value
+from ..sources.project import ini_value
 from ..store.text import clean
 from ._checkout import Checkout, look_at
 from ._directory import GivenPath

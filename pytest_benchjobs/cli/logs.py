@@ -76,11 +76,10 @@ def logs(
         job_id, trials = job_or_trials(history, job)
         named = {row.node_id for row in trials}
         rows = history.trials(job_id)
-        record = history.job(job_id)
+        record = history.record(job_id)
         chosen = _chosen(history, job_id, rows, run, scenario)
         if named:
             chosen = [row for row in chosen if row.node_id in named]
-    assert record is not None  # noqa: S101  it was just found
     if target is None:
         target = _USUAL / job_id
         _keep_out_of_commits(_USUAL)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ..analysis.gate.job import Judged
 from ..job.merge import Merge
 from ..model.errors import InputError
 from ..report.ci import Host
@@ -23,8 +24,9 @@ from ..store.imports import take_in
 from ..store.incoming import MergeResult
 from ..store.layout import JobLayout, Layout
 from ..store.text import one_line
-from ._directory import FILE, directory_option
+from ._directory import FILE, new_directory_option
 from ._output import emit, output_option, say
+from .gate import judged_lines
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -50,7 +52,7 @@ class _Sources:
 @click.option(
     "--junit", type=FILE, metavar="OUT.xml", help="Join the JUnit files of all SOURCEs into this one."
 )
-@directory_option
+@new_directory_option
 @output_option("merge")
 def merge(
     sources: tuple[Path, ...], as_job: str | None, junit: Path | None, directory: Path, output: str
@@ -59,6 +61,7 @@ def merge(
 
     SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
     a JUnit file. New trials of a job that is already here are added to it. Exit status 1 when any job was refused.
+    With --as-job, the gates that the parts were run with judge the one job, and the exit status is that of `gate`.
     """
     found = _sorted_out(sources, directory)
     if found.junit and junit is None:
@@ -68,8 +71,9 @@ def merge(
         raise InputError(f"--as-job needs job directories; there are none in {named[0]}")
     jobs: list[MergeResult] = []
     problems: list[str] = []
+    judged: Judged | None = None
     if found.bundles or found.histories:
-        jobs, problems = _merge_jobs(found, as_job, directory)
+        jobs, problems, judged = _merge_jobs(found, as_job, directory)
     written = None
     if junit is not None:
         layout = Layout(directory)
@@ -83,11 +87,17 @@ def merge(
         jobs=tuple(mirror(MergedJob, job, message=job.message or None) for job in jobs),
         problems=tuple(problems),
         junit=written,
+        gate=None if judged is None else judged.report,
     )
-    emit(document, lambda: _lines(document), output)
+    emit(
+        document,
+        lambda: [*_lines(document), *(() if judged is None else judged_lines(judged))],
+        output,
+    )
     for line in _complaints(document):
         say(line, err=True)
-    return 1 if any(job.action == "refused" for job in jobs) else 0
+    status = 0 if judged is None else judged.status
+    return 1 if any(job.action == "refused" for job in jobs) else status
 
 
 def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
@@ -133,11 +143,13 @@ def _is_sqlite(path: Path) -> bool:
         return False
 
 
-def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[MergeResult], list[str]]:
+def _merge_jobs(
+    found: _Sources, as_job: str | None, directory: Path
+) -> tuple[list[MergeResult], list[str], Judged | None]:
     with History.of(directory) as history:
         merging = Merge(directory, history, Host.find("auto", os.environ))  # shards of a pipeline
         if as_job is not None:
-            return [merging.make_one(as_job, found.bundles)], merging.problems
+            return [merging.make_one(as_job, found.bundles)], merging.problems, merging.judged
         jobs: list[MergeResult] = []
         for root in found.bundles:
             try:
@@ -152,7 +164,7 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
                     jobs.append(job)  # noqa: PERF402  those before a mistake stay
             except InputError as error:
                 jobs.append(MergeResult(str(source), None, "refused", 0, str(error)))
-        return jobs, merging.problems
+        return jobs, merging.problems, None
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:

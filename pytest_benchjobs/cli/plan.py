@@ -12,7 +12,6 @@ import click
 from ..analysis.forecast import Earlier, forecast
 from ..job.planning import Look
 from ..job.ticket import Ticket
-from ..model.job import JobConfig
 from ..report.documents import mirror
 from ..report.documents.images import totals
 from ..report.documents.plan import (
@@ -20,6 +19,7 @@ from ..report.documents.plan import (
     PlannedCost,
     PlannedImage,
     PlannedRun,
+    PlannedShard,
     PlannedTime,
     PlannedTrial,
     Reason,
@@ -27,16 +27,18 @@ from ..report.documents.plan import (
 from ..store.bundle import stored_config
 from ..store.layout import Layout
 from ..store.reader import HistoryReader
+from ._catalogue import say_hiding
 from ._dry_run import dry_run
 from ._output import emit, output_option
 from ._plan_text import plan_lines
 from ._pytest_call import Call
-from ._run_options import VariadicCommand, run_options, run_request
+from ._run_options import VariadicCommand, run_options, run_request, whats_argument
 
 _REAL = ("passed", "failed")
 
 
 @click.command(cls=VariadicCommand)
+@whats_argument
 @run_options
 @click.option("-e", "--extended", is_flag=True, help="Also list every trial. JSON and YAML always do.")
 @click.option("--print-command", is_flag=True, help="Print the pytest command that would run it.")
@@ -50,26 +52,28 @@ def plan(*, extended: bool, print_command: bool, output: str, **options: Any) ->
     if print_command:
         click.echo(request.call.shown())
         return 0
-    config, trials = planned(request.call)
-    document = _document(config, trials, request.directory)
+    look, trials = planned(request.call)
+    document = _document(look, trials, request.directory)
+    say_hiding({group.benchmark for group in document.groups})
     emit(document, lambda: plan_lines(document, extended=extended), output)
     return 0
 
 
-def planned(call: Call) -> tuple[JobConfig, list[PlannedTrial]]:
-    """Return the configuration and the trials of a call. InputError: pytest ended with an error."""
-    jobs: list[JobConfig] = []
+def planned(call: Call) -> tuple[Look, list[PlannedTrial]]:
+    """Return what is known about the job of a call, and its trials. InputError: pytest ended with an error."""
+    looks: list[Look] = []
     trials: list[PlannedTrial] = []
 
     def take(look: Look, tickets: Sequence[Ticket]) -> None:
-        jobs.append(stored_config(look.job))
+        looks.append(look)
         trials.extend(map(look.plan, tickets))
 
     dry_run(call, take)
-    return jobs[0], trials
+    return looks[0], trials
 
 
-def _document(config: JobConfig, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
+def _document(look: Look, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
+    config, shards = stored_config(look.job), () if look.split is None else look.split.shards
     earlier = _earlier(trials, directory)
     running = _running(trials)
     whole = forecast(
@@ -92,6 +96,7 @@ def _document(config: JobConfig, trials: Sequence[PlannedTrial], directory: Path
         ),
         cost=PlannedCost(expected=whole.expected_usd, unknown=whole.unknown_costs),
         config=config,
+        shards=tuple(mirror(PlannedShard, shard, number=n) for n, shard in enumerate(shards, start=1)),
         selected=tuple(trials),
     )
 

@@ -10,10 +10,11 @@ from ..store.bundle import new_job_id
 from ._detach import run_detached
 from ._output import output_option
 from ._pytest_call import call_and_summarise, with_id
-from ._run_options import VariadicCommand, run_options, run_request
+from ._run_options import VariadicCommand, run_options, run_request, whats_argument
 
 
 @click.command(cls=VariadicCommand)
+@whats_argument
 @run_options
 @click.option("--detach", is_flag=True, help="Print the job id and return at once.")
 @click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")

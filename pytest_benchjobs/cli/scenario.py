@@ -19,13 +19,14 @@ from ..report.units import counted
 from ..sources import find_sources
 from ..sources.manifest import Manifest, is_manifest
 from ..sources.manifest_text import editor_line, manifest_text, to_yaml, with_scenario
+from ..sources.project import benchmark_directories
 from ..sources.runloop import imported, read_scenarios
-from ..store.project import benchmark_directories
 from ..store.text import one_line
 from ._checkout import look_at
 from ._directory import GivenPath
 from ._output import emit, output_option, say
-from ._scenarios import Found, Named, document_of, found, item_of, lines_of, places, sources
+from ._run_options import Named
+from ._scenarios import Found, document_of, found, item_of, lines_of, places, sources
 from ._schema_file import write_schema
 from .check import check_command
 

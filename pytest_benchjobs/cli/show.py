@@ -48,9 +48,7 @@ def show(trial: str, job: str | None, directory: Path, output: str) -> None:
             if job is None:
                 _refuse_job(history, trial)
             raise
-        record = history.job(row.job)
-    if record is None:
-        raise AssertionError("unreachable")
+        record = history.record(row.job)
     document = show_document(directory, row, record)
     emit(document, lambda: _lines(document, record, directory), output)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..analysis.attempts import shown
+from ..analysis.summary import is_synthetic
 from ..report.console import METRIC_COLUMNS
 from ..report.documents.summary import (
     AgentFigures,
@@ -23,7 +24,7 @@ from ..report.documents.summary import (
 )
 from ..report.overview import summary_document
 from ..report.table import Cell, Column, aligned, count_cell, facts, limited, marks, section, tabulate, width
-from ..report.units import cost, counted, duration, mean_text, number, percent
+from ..report.units import cost, counted, duration, mean_text, number, percent, some
 from ..store.reader import HistoryReader
 from ..store.results import find_job
 from ..store.text import clean, one_line
@@ -150,7 +151,7 @@ def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
     at_k = _at_k(rows)
     spent = (
         (Column("Cost", number=True), lambda row: cost(row[1].cost_usd, more=bool(row[1].unpriced))),
-        (Column("Time", number=True), lambda row: duration(row[1].seconds)),
+        (Column("Time (sum)", number=True), lambda row: duration(row[1].seconds)),
     )
     whole = list(tabulate(rows, room, [label, *_COUNTS, *at_k, *spent]))
     if not at_k or all(len(click.unstyle(line)) <= room for line in whole):
@@ -164,14 +165,17 @@ def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
 
 
 def _over_agents(rows: Sequence[AgentFigures | RunFigures]) -> Iterator[str]:
-    """Yield the means over several agents, each of which counts once, however many trials it has."""
+    """Yield the means over several agents under test, each of which counts once, however many trials it has."""
+    aside = [row.agent for row in rows if is_synthetic(row.agent)]
+    rows = [row for row in rows if row.agent not in aside]
     counts = [row.verdicts or row for row in rows]
     rates = [one.passed / (one.passed + one.failed) for one in counts if one.passed + one.failed]
     means = [row.verdicts.mean_score if row.verdicts else row.mean_scored for row in rows]
     scores = [mean for mean in means if mean is not None]
     if len(rates) > 1 and scores:
         mean = mean_text(math.fsum(scores) / len(scores))
-        yield f"Mean over {len(rates)} agents: pass rate {percent(math.fsum(rates) / len(rates))}, score {mean}"
+        of = f"{len(rates)} agents{f', without {some(aside)}' if aside else ''}"
+        yield f"Mean over {of}: pass rate {percent(math.fsum(rates) / len(rates))}, score {mean}"
 
 
 def _counts(row: _Row) -> AgentFigures | RunFigures | VerdictFigures:

@@ -270,30 +270,26 @@ class TrialState:
         self._calm()
         stopped, why = self._job.stopped() or (None, None)
         spent, doubtful = self.spending, self.spending.doubtful
-        return {
-            "usage": {**spent.usage().model_dump(), "source": "gateway"},
-            "ending": self.ending,
-            "message": self.message,
+        known = {
             "models": self._models,
             "unknown": self._unknown,
             "refused": list(self._refused),
             "taken_out": list(self._taken_out),
+            "answered": self._answered,
+        }
+        return {
+            **known,
+            "usage": {**spent.usage().model_dump(), "source": "gateway"},
+            "ending": self.ending,
+            "message": self.message,
             "unfinished": doubtful.calls,
             "at_most": round(spent.cost + doubtful.cost, 12) if doubtful.bounded else None,
             "changed": self.changed,
-            "carried": {
-                "spending": self.spending.carried(),
-                "models": self._models,
-                "unknown": self._unknown,
-                "refused": list(self._refused),
-                "taken_out": list(self._taken_out),
-                "answered": self._answered,
-            },
+            "carried": {**known, "spending": self.spending.carried()},
             "job_stopped": stopped,
             "job_message": why,
             "fault": self.fault,
             "waited": round(self._waited, 1),
-            "answered": self._answered,
             "answers_others": self._answers_others,
             "held": round(self.holding.seconds, 1),
         }

@@ -42,6 +42,8 @@ _LOOK_UP = 0.2
 _END_TIMEOUT = 5.0
 _LOG = "log"
 _LOG_TAIL = 500
+UNLOGGED = "Benchjobs-Unlogged"
+"""Header of a call from this machine that is not to be in the file of calls."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,6 +191,8 @@ class RouteReport:
     """Recorded files whose answers went to other requests than the recorded ones."""
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """State for the route of the next try: usage and limits are for all tries together."""
+    left_out: int = 0
+    """Calls that are not in the file of calls, which was full."""
     fault: str | None = None
     """Error that kept traffic from being recorded."""
 
@@ -291,12 +295,19 @@ class Route:
         return self._gone or bool(self._said.get("stop"))
 
     def post(
-        self, url: str, body: Mapping[str, Any], timeout: float, stopped: Callable[[], bool] = lambda: False
+        self,
+        url: str,
+        body: Mapping[str, Any],
+        timeout: float,
+        stopped: Callable[[], bool] = lambda: False,
+        *,
+        logged: bool = True,
     ) -> tuple[int, Any]:
         """POST JSON from this machine, to the service that containers reach under the same `GATEWAY_URL`.
 
         Returns status and the answer's JSON, or its text if it is not JSON. `timeout` is in seconds until the last byte
-        has arrived; `stopped` is called several times a second, and says whether to give up.
+        has arrived; `stopped` is called several times a second, and says whether to give up. `logged`: it is in the
+        file of calls, if there is one.
 
         Raises:
             GatewayLost: the gateway is gone.
@@ -308,7 +319,8 @@ class Route:
         connection = http.client.HTTPConnection("localhost")
         try:
             connection.sock = _Patient(self._said["host"], timeout, stopped)
-            connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json", **({} if logged else {UNLOGGED: "1"})}
+            connection.request("POST", path, json.dumps(body).encode(), headers)
             response = connection.getresponse()
             content = response.read()
         except TimeoutError as error:

@@ -28,9 +28,9 @@ from .liveness import Line
 from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
+from .retrying import Answer, Asking, Cut, pieces
 from .tiers import TIER_HEADER, at_rate, rate, tiers
 from .tokens import Tokens
-from .upstream import Answer, Asking, Cut, pieces
 from .wires import Call, error_body
 
 NO_RETRY = {"x-should-retry": "false"}

@@ -16,20 +16,21 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
+import os
 import re
 import socket
 import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aiohttp import ClientConnectorError
 from aiohttp.http_exceptions import ContentEncodingError
 
 from ..model.ending import Ending
 from ..store.text import one_line
 from ..system.cutting import beginning_of
 from ..system.http import retry_after
-from .wires import tables
+from .wires import parsed, tables
 
 _MESSAGE_LENGTH = 300
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
@@ -120,7 +121,7 @@ def of_content(content: bytes, now: float) -> tuple[int, Failure] | None:
     """Failure that stands in the place of an answer with status 200, and the status it should have had."""
     if b'"error"' not in content:
         return None
-    said = _parsed(content)
+    said = parsed(content)
     error = said.get("error") if isinstance(said, dict) else None
     if not isinstance(error, dict) or not error or any(said.get(name) for name in _ANSWERS):
         return None
@@ -137,6 +138,10 @@ def of_rubbish(status: int, what: str) -> Failure:
 def of_connection(error: BaseException) -> Failure:
     """Failure of a connection: there was no answer at all."""
     reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__
+    if isinstance(error, ClientConnectorError):
+        number = error.os_error.errno or 0
+        why = os.strerror(number) if number > 0 else one_line(str(error.os_error.strerror), _MESSAGE_LENGTH)
+        reason = f"{error.host}:{error.port}: {why}; start the server there, or correct the address of the provider"
     return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=not _stays(error))
 
 
@@ -187,20 +192,13 @@ def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> f
 
 def _error(body: bytes) -> Mapping[str, Any]:
     """The error in an answer's JSON, in the format of any wire; empty if there is none."""
-    answer = _parsed(body)
+    answer = parsed(body)
     if isinstance(answer, list) and answer:
         answer = answer[0]
     if not isinstance(answer, dict):
         return {}
     error = answer.get("error", answer)
     return error if isinstance(error, dict) else {"message": str(error)}
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _told_status(error: Mapping[str, Any]) -> int | None:

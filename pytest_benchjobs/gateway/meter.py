@@ -13,7 +13,7 @@ from ..system.cutting import beginning_of
 from .counts import merge, tokens_of
 from .tiers import tiers
 from .tokens import Tokens
-from .wires import Kind, tables
+from .wires import Kind, parsed, tables
 
 LONGEST_ANSWER = 64 << 20
 """The most bytes of one event, or of an answer in one piece."""
@@ -127,7 +127,7 @@ class Meter:
         if self._streamed:
             self._lines(self._events.rest())
         elif 0 < len(self._whole) <= LONGEST_ANSWER:
-            answer = _parsed(bytes(self._whole))
+            answer = parsed(bytes(self._whole))
             self._whole.clear()
             for event in answer if isinstance(answer, list) else [answer]:
                 self._event(event)
@@ -153,7 +153,7 @@ class Meter:
             return True
         if not self._worth_parsing(said):
             return said.startswith(b"{") and said.endswith(b"}")
-        event = _parsed(said)
+        event = parsed(said)
         self._event(event)
         return event is not None
 
@@ -176,7 +176,7 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
         return "the answer is empty"
     if len(answer) > LONGEST_ANSWER:
         return f"the answer has more than {LONGEST_ANSWER >> 20} MiB"
-    said = _parsed(answer)
+    said = parsed(answer)
     start = beginning_of(answer, 200).decode("utf-8", "replace")
     if said is None:
         return f"the answer is not JSON: {start}"
@@ -196,7 +196,7 @@ def repaired(answer: bytes) -> bytes:
 
 def is_foreign(answer: bytes) -> bool:
     """True for a flawed answer that no model made: nothing, a page, other JSON. A part of JSON may be of one."""
-    said = _parsed(answer)
+    said = parsed(answer)
     if said is None:
         return answer.lstrip()[:1] not in (b"{", b"[")
     return not (isinstance(said, dict) and "error" in said)
@@ -208,15 +208,6 @@ def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
         return False
     found = answer.get(_FORMS[kind].answers)
     return not isinstance(found, list) or (kind is Kind.CHAT and not found)
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except UnicodeDecodeError:
-        return _parsed(text.decode("utf-8", "replace").encode())
-    except (ValueError, RecursionError):
-        return None
 
 
 def _part(event: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -366,5 +357,5 @@ class UsageRemover:
 def _only_usage(event: bytes) -> bool:
     if b'"usage"' not in event:
         return False
-    chunk = _parsed(b"\n".join(_data(event)))
+    chunk = parsed(b"\n".join(_data(event)))
     return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

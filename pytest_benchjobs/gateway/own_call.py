@@ -17,9 +17,9 @@ from .connections import Connections
 from .job import Job
 from .liveness import Line
 from .meter import Meter
+from .retrying import Asking, Cut
 from .tiers import rate
 from .tokens import Unpriced
-from .upstream import Asking, Cut
 from .wires import Call, Kind
 
 PROMPT = "Say OK."

@@ -23,7 +23,7 @@ from ..system.redact import is_placeholder
 from .accounting import TrialState
 from .allowed import Allowed
 from .bodies import LARGEST_REQUEST
-from .client import SpendingLimits, Upstream
+from .client import UNLOGGED, SpendingLimits, Upstream
 from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
@@ -184,25 +184,33 @@ class ServedRoute:
             except (web.HTTPRequestEntityTooLarge, TooLarge):
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
             except Unsendable as problem:
-                return self._refused(call, body, 400, f"request refused: {problem}")
+                return self._refused(request, call, body, 400, f"request refused: {problem}")
             if others and call.metered:
                 self._state.refused(others[0])
                 name = one_line(others[0], 200)
                 allow = f"to allow it, give --bench-allow-model {shlex.quote(name)}"
                 return self._refused(
-                    call, outgoing.content, 403, f"this trial may not call the model {name}; {allow}"
+                    request, call, outgoing.content, 403, f"this trial may not call the model {name}; {allow}"
                 )
             self._state.took_out(outgoing.taken_out)
             exchange = Exchange(self._job, self._state, self._connections, target, call, outgoing, request)
-            return await exchange.run(self._recording, self._replay, self._calls)
+            return await exchange.run(self._recording, self._replay, self._log_of(request))
 
-    def _refused(self, call: Call, body: bytes, status: int, message: str) -> web.Response:
+    def _log_of(self, request: web.BaseRequest) -> CallLog | None:
+        """Return where a call is logged; only this user, who may connect to the host's socket, can say nowhere."""
+        transport = request.transport
+        on_host = transport is not None and transport.get_extra_info("sockname") == self._doors.paths["host"]
+        return None if UNLOGGED in request.headers and on_host else self._calls
+
+    def _refused(
+        self, request: web.BaseRequest, call: Call, body: bytes, status: int, message: str
+    ) -> web.Response:
         """Refuse a call before it reaches an endpoint. The agent is the cause."""
         if call.metered:
             self._state.failed(Failure(Ending.REFUSED, message))
-            if self._calls is not None:
+            if (calls := self._log_of(request)) is not None:
                 answer = error_body(call.wire, status, message)
-                self._calls.write(LoggedCall(call.kind.value, status, body=body, answer=answer))
+                calls.write(LoggedCall(call.kind.value, status, body=body, answer=answer))
         return error(call.wire, status, message, NO_RETRY)
 
     async def close(self) -> Mapping[str, Any]:
@@ -213,7 +221,7 @@ class ServedRoute:
         await self._server.shutdown(_SHUTDOWN)
         await self._state.find_out()
         await self._connections.close()
-        return self._state.report()
+        return {**self._state.report(), "left_out": 0 if self._calls is None else self._calls.left_out}
 
 
 def _listen(path: Path, mode: int) -> socket.socket:

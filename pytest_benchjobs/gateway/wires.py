@@ -101,6 +101,16 @@ def recognise(method: str, target: str) -> Call | None:
     return None
 
 
+def parsed(text: bytes) -> Any:
+    """The JSON of an answer, with what is not UTF-8 replaced; None if it is none."""
+    try:
+        return json.loads(text)
+    except UnicodeDecodeError:
+        return parsed(text.decode("utf-8", "replace").encode())
+    except (ValueError, RecursionError):
+        return None
+
+
 def tables(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """The objects in the list `name`, in JSON of any form."""
     listed = said.get(name)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
-from ..model.job import Decisions, Invocation, JobConfig, JobRecord, JobStatus, Overrides, Totals
+from ..model.job import Decisions, Invocation, JobConfig, JobRecord, JobStatus, Overrides, Split, Totals
 from ..model.owner import current_owner
+from ..model.usage import Usage
 from ..settings.call import split
 from ..settings.table import SETTINGS
 from ..store.bundle import JobBundle, new_job_id
@@ -27,6 +28,7 @@ from ..store.layout import Layout
 from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
 from ..store.results import find_bundle
+from ..store.totals import spent_by
 from . import rounds
 from .dead_jobs import recover
 
@@ -56,6 +58,7 @@ class Request:
     """Benchmarks with trials to run. The baseline `last` is looked up by them."""
     partial: bool = False
     narrowed: bool = False
+    split: Split | None = None
     unselected_agents: tuple[str, ...] = ()
     named: bool = False
     distributed: bool = False
@@ -77,6 +80,8 @@ class Begun:
     """A line for each recovered job, whose process had died."""
     unselected: int = 0
     """Number of results of a resumed job whose trials are not selected now. They stay."""
+    spent: Usage = dataclasses.field(default_factory=Usage)
+    """Usage of all results of a resumed job."""
     baseline: Resolved | None = None
     """Baseline, as it was when the job began. None: no baseline was requested."""
 
@@ -152,10 +157,12 @@ def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> 
     undo.callback(os.close, lock)
     record = _resumed_record(bundle, request.settings.job, gate)
     bundle.sweep()
-    if bundle.rename_by_path(request.chosen.items()):
+    results, renamed = bundle.rename_by_path(request.chosen.items())
+    if renamed:
         index_job(bundle, history)
-    unselected = sum(result.node_id not in request.chosen for result in bundle.results())
-    return Begun(bundle, history, record, lock, unselected=unselected, baseline=baseline)
+    unselected = sum(result.node_id not in request.chosen for result in results)
+    spent = spent_by(results)
+    return Begun(bundle, history, record, lock, unselected=unselected, spent=spent, baseline=baseline)
 
 
 def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
@@ -232,6 +239,7 @@ def _new_record(request: Request) -> JobRecord:
         planned=sum(request.planned.values()),
         partial=request.partial,
         narrowed=request.narrowed,
+        split=request.split,
         unselected_agents=request.unselected_agents,
         named=request.named,
         invocation=Invocation(
@@ -255,6 +263,10 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
         # Two policies would mix two kinds of verdicts in one job.
         raise InputError(
             f"job {bundle.id} has {_attempts(record.config)}; it cannot be resumed with {_attempts(now)}"
+        )
+    if record.config.ran_on != now.ran_on:
+        raise InputError(
+            f"the trials of job {bundle.id} ran on {record.config.ran_on}; it cannot be resumed on {now.ran_on}"
         )
     return record.model_copy(
         update={

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from ..model.errors import InputError
 from ..model.gate import Change, GateReport, GateVerdict
@@ -24,18 +25,23 @@ _Task = tuple[str, str]
 """Benchmark and scenario."""
 _Key = tuple[str, str, str]
 """Those, and the label of an agent."""
+_Read = Callable[[Iterable[str]], Iterator[TrialResult]]
 
 
-def with_details(report: GateReport, directory: Path) -> GateReport:
-    """Return the report with these details, as far as the files of both jobs are in `directory`."""
-    return _with_changed_parts(_with_known(report, directory), directory)
+def with_details(report: GateReport, directory: Path, results: Sequence[TrialResult] = ()) -> GateReport:
+    """Return the report with these details, as far as the files of both jobs are in `directory`.
+
+    `results` are those of the judged job, if the caller has them.
+    """
+    read = reader(directory, {report.job: results} if results else {})
+    return _with_changed_parts(_with_known(report, read), read)
 
 
-def _with_known(report: GateReport, directory: Path) -> GateReport:
-    lists = {name: getattr(report, name) for name in ("known", "broke", "fixed", "suspects")}
+def _with_known(report: GateReport, read: _Read) -> GateReport:
+    lists = {name: getattr(report, name) for name in ("known", "broke", "fixed", "suspects", "slipped")}
     wanted = {_key(change) for changes in lists.values() for change in changes if change.known is not None}
     entries: dict[_Key, Known] = {}
-    for result in _results(directory, [report.job] if wanted else ()):
+    for result in read([report.job] if wanted else ()):
         key = (result.benchmark, result.scenario, result.agent.label)
         if result.known is not None and key in wanted:
             entries[key] = result.known
@@ -52,16 +58,15 @@ def _key(change: Change) -> _Key:
     return change.benchmark, change.scenario, change.agent
 
 
-def _with_changed_parts(report: GateReport, directory: Path) -> GateReport:
-    read = about_readings(
-        directory, (rule.benchmark for rule in report.rules), [report.job], report.baseline_jobs
-    )
-    report = report.model_copy(update={"notes": (*report.notes, *read)})
+def _with_changed_parts(report: GateReport, read: _Read) -> GateReport:
+    benchmarks = (rule.benchmark for rule in report.rules)
+    rules = about_readings(read, benchmarks, [report.job], report.baseline_jobs)
+    report = report.model_copy(update={"notes": (*report.notes, *rules)})
     changed = {(ref.benchmark, ref.scenario) for ref in report.changed}
     if not changed:
         return report
-    now = _parts(directory, [report.job], changed)
-    before = _parts(directory, report.baseline_jobs, changed)
+    now = _parts(read, [report.job], changed)
+    before = _parts(read, report.baseline_jobs, changed)
     differ = {task: _differing(before[task], now[task]) for task in changed if task in before and task in now}
     counts = Counter(names for names in differ.values() if names)
     if not counts:
@@ -87,11 +92,11 @@ def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def about_readings(
-    directory: Path, benchmarks: Iterable[str | None], now: Sequence[str], before: Sequence[str]
+    read: _Read, benchmarks: Iterable[str | None], now: Sequence[str], before: Sequence[str]
 ) -> Iterator[str]:
     """Note benchmarks whose answers the jobs `now` read by another rule than the jobs `before`."""
-    by_now = _readings(directory, now, {name for name in benchmarks if name is not None})
-    by_then = _readings(directory, before, {name for name, rule in by_now.items() if rule is not None})
+    by_now = _readings(read, now, {name for name in benchmarks if name is not None})
+    by_then = _readings(read, before, {name for name, rule in by_now.items() if rule is not None})
     for benchmark, rule in sorted(by_then.items()):
         if rule != by_now[benchmark]:
             yield (
@@ -100,10 +105,10 @@ def about_readings(
             )
 
 
-def _readings(directory: Path, jobs: Iterable[str], benchmarks: set[str]) -> dict[str, str | None]:
+def _readings(read: _Read, jobs: Iterable[str], benchmarks: set[str]) -> dict[str, str | None]:
     """Return the rule by which answers to each benchmark are read, by the first result of it."""
     found: dict[str, str | None] = {}
-    for result in itertools.islice(_results(directory, jobs if benchmarks else ()), _LOOKED_AT):
+    for result in itertools.islice(read(jobs if benchmarks else ()), _LOOKED_AT):
         if result.benchmark in benchmarks and result.signature is not None:
             found.setdefault(result.benchmark, result.signature.parts.get("reading"))
         if len(found) == len(benchmarks):
@@ -111,10 +116,10 @@ def _readings(directory: Path, jobs: Iterable[str], benchmarks: set[str]) -> dic
     return found
 
 
-def _parts(directory: Path, jobs: Iterable[str], wanted: set[_Task]) -> dict[_Task, Mapping[str, str]]:
+def _parts(read: _Read, jobs: Iterable[str], wanted: set[_Task]) -> dict[_Task, Mapping[str, str]]:
     """Return the parts of the signature of each task, by the first job that has it."""
     found: dict[_Task, Mapping[str, str]] = {}
-    for result in _results(directory, jobs):
+    for result in read(jobs):
         task = result.benchmark, result.scenario
         if result.signature is not None and task in wanted:
             found.setdefault(task, result.signature.parts)
@@ -123,10 +128,16 @@ def _parts(directory: Path, jobs: Iterable[str], wanted: set[_Task]) -> dict[_Ta
     return found
 
 
-def _results(directory: Path, jobs: Iterable[str]) -> Iterator[TrialResult]:
-    """Yield the results of jobs, as far as they can be read."""
-    for job in jobs:
-        bundle = JobBundle(directory, job)
-        with contextlib.suppress(InputError, OSError):
-            if bundle.root.is_dir():
-                yield from bundle.results()
+def reader(directory: Path, known: Mapping[str, Sequence[TrialResult]] = MappingProxyType({})) -> _Read:
+    """Return a reader of the results of jobs, as far as they can be read; `known` are those in memory, by job."""
+
+    def read(jobs: Iterable[str]) -> Iterator[TrialResult]:
+        for job in jobs:
+            bundle = JobBundle(directory, job)
+            with contextlib.suppress(InputError, OSError):
+                if job in known:
+                    yield from known[job]
+                elif bundle.root.is_dir():
+                    yield from bundle.results()
+
+    return read

@@ -6,9 +6,9 @@ thread and the driver.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
+import functools
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -430,19 +430,22 @@ class AsyncTrial:
         if not callable(found):
             return found
 
-        async def awaited(*arguments: Any, **options: Any) -> Any:
-            return await asyncio.to_thread(found, *arguments, **options)
-
-        return awaited
+        return functools.partial(_in_thread, found)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._trial.__enter__)
+        await _in_thread(self._trial.__enter__)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self._trial.__exit__, kind, error, trace)
+        await _in_thread(self._trial.__exit__, kind, error, trace)
+
+
+async def _in_thread(call: Callable[..., R], *arguments: Any, **options: Any) -> R:
+    import asyncio  # takes 20 ms, and every run imports this module
+
+    return await asyncio.to_thread(call, *arguments, **options)
 
 
 def described(error: BaseException) -> str:

@@ -264,7 +264,7 @@ def _configuration(
         ),
         "directory": _directory(said),
         "gate": _gate(said, merged),
-        **_paths(said, merged, ("prices", "record", "replay")),
+        **_paths(said, merged, ("prices", "record", "replay", "shard_durations")),
         "per_benchmark": per_benchmark,
     }
     try:
@@ -421,7 +421,7 @@ def _paths(said: Said, merged: Layer, names: Iterable[str]) -> dict[str, Path]:
         text = merged.values.get(name)
         if text is not None:
             found[name] = _path(said, name, text)
-    for name, is_there in (("prices", is_file), ("replay", is_directory)):
+    for name, is_there in (("prices", is_file), ("replay", is_directory), ("shard_durations", exists)):
         if name in found and not is_there(found[name]):
             raise InputError(f"{merged.origin(name)}: {found[name]} is not there")
     if "prices" in found:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 
 def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
-    """Judge a job by its own gates; None without gates. Never raises: an exception makes the job invalid."""
+    """Judge a job by its own gates; None without gates, or for a shard: all shards together are judged when merged.
+
+    Never raises: an exception makes the job invalid.
+    """
     config = record.config.gate
-    if not config.judges:
+    if not config.judges or record.config.shard is not None:
         return None
     from ..analysis.gate.job import broken_gate, judge_job
     from ..store.rows import pair_row
@@ -33,7 +36,7 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
     where = directory_argument(record.config.directory)
     try:
         judged = judge_job(record, map(pair_row, results), config, baseline, at=at, where=where)
-        return judged._replace(report=with_details(judged.report, record.config.directory))
+        return judged._replace(report=with_details(judged.report, record.config.directory, results))
     except Exception as error:
         return broken_gate(record, config, error, at=at)
 

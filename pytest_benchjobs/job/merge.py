@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import errno
+import functools
 import hashlib
 import os
 from collections.abc import Sequence
@@ -29,8 +31,10 @@ from ..store.text import one_line
 from ..store.trials import move_in, read_result, sound
 from ..system.paths import is_file
 from .end import end
+from .judge import judge
 
 if TYPE_CHECKING:
+    from ..analysis.gate.job import Judged
     from ..report.ci import Host
 
 PARTS = "merged_from"
@@ -50,13 +54,15 @@ _WORST_FIRST = (
 
 
 class Merge:
-    """Merges jobs into a results directory. `problems` has a line for each file that was left out.
+    """Merges jobs into a results directory. `problems` has a line for each file and shard that was left out.
 
-    `host` is the CI system that will read the reports of changed jobs.
+    `host` is the CI system that will read the reports of changed jobs. `judged` is the verdict on one job made of
+    several, by the gates of the first.
     """
 
     def __init__(self, directory: Path, history: History, host: Host | None = None) -> None:
         self.problems: list[str] = []
+        self.judged: Judged | None = None
         self._directory = directory
         self._history = history
         self._host = host
@@ -84,7 +90,8 @@ class Merge:
         Trials whose job is in this directory too are marked as reused: they are not new samples.
 
         Raises:
-            InputError: a part is not a bundle or has not ended, or the parts cannot be one job.
+            InputError: a part is not a bundle or has not ended, or the parts cannot be one job, such as shards of
+                different splits.
             DiskFull, ResultsUnwritable: the results directory cannot be written.
         """
         parts: dict[str, IncomingJob] = {}
@@ -93,7 +100,30 @@ class Merge:
             other = parts.setdefault(job.record.id, job).root
             if other is not None and other.resolve() != root.resolve():
                 raise InputError(f"is job {job.record.id}, as is {other}; name one of the two", path=root)
-        return self._bring_in(self._as_one(name, list(parts.values())))
+        made = self._bring_in(self._as_one(name, list(parts.values())))
+        if made.action == "unchanged":
+            bundle = JobBundle(self._directory, made.job)
+            record = bundle.read()
+            if record.config.gate.judges:
+                self._judge(record, bundle.outlines(record.config))
+        return made
+
+    def _judge(self, record: JobRecord, results: Sequence[TrialResult]) -> Judged | None:
+        """Judge a job made of several; a path of its baseline is relative to the working directory."""
+        from ..analysis.baseline.resolve import resolve, with_anchor
+        from ..analysis.gate.job import broken_gate
+
+        gate = record.config.gate
+        find = functools.partial(
+            resolve, history=self._history, directory=self._directory, root=Path.cwd(), job=record
+        )
+        try:
+            baseline = None if gate.baseline is None else with_anchor(gate, find)
+        except InputError as error:
+            self.judged = broken_gate(record, gate, error, at=datetime.datetime.now(datetime.UTC))
+        else:
+            self.judged = judge(record, results, baseline)
+        return self.judged
 
     def _read(self, root: Path) -> IncomingJob:
         warnings: list[BundleWarning] = []
@@ -155,7 +185,7 @@ class Merge:
                 os.close(lock)
             return _refused(job, "it is running here")
         try:
-            if bundle.rename_by_path((trial.node_id, trial.benchmark) for trial in job.trials.values()):
+            if bundle.rename_by_path((trial.node_id, trial.benchmark) for trial in job.trials.values())[1]:
                 here = self._read(bundle.root)
             new = [
                 dataclasses.replace(trial, node_id=node_id)
@@ -193,7 +223,10 @@ class Merge:
         """End a job with its trials, which are merged or came in as they are."""
         parts = record.config.metadata.get(PARTS)
         event = ("imported", f"merged from {parts}" if parts else action)
-        ended = end(bundle, self._history, record=record, host=self._host, event=event, merged=merged)
+        gate = self._judge if parts else None
+        ended = end(
+            bundle, self._history, record=record, gate=gate, host=self._host, event=event, merged=merged
+        )
         return MergeResult(bundle.id, record.name, action, ended.trials)
 
     def _take(self, root: Path, trial: FoundTrial, job: IncomingJob) -> None:
@@ -240,16 +273,30 @@ class Merge:
                 raise InputError(
                     f"jobs {records[0].id} and {record.id} differ in attempts or their policy, so they cannot be one"
                 )
+            if record.config.gate != records[0].config.gate:
+                raise InputError(
+                    f"jobs {records[0].id} and {record.id} have different gates, so no verdict is of both; run them "
+                    "with the same options of the gate"
+                )
+            if record.config.ran_on != records[0].config.ran_on:
+                self.problems.append(
+                    f"job {record.id} ran on {record.config.ran_on}, {records[0].id} on {records[0].config.ran_on}"
+                )
         chosen: dict[str, tuple[FoundTrial, IncomingJob]] = {}
         twice = 0
         for part in parts:
-            for node_id, trial in _named_by_path(part, *parts).items():
+            named = _named_by_path(part, *parts)
+            twice += len(part.trials) - len(named)
+            for node_id, trial in named.items():
                 twice += node_id in chosen
                 if node_id not in chosen or trial.beats(chosen[node_id][0]):
                     chosen[node_id] = trial, part
         planned = [record.planned for record in records if record.planned is not None]
         count = max(sum(planned) - twice, len(chosen)) if len(planned) == len(records) else None
-        record = _one_record(name, records).model_copy(update={"planned": count})
+        lost = _lost_shards(records)
+        if lost:
+            self.problems.append(lost)
+        record = _one_record(name, records, lost, self._directory).model_copy(update={"planned": count})
         marked = {
             node_id: dataclasses.replace(trial, node_id=node_id, origin=self._origin(record.id, part, trial))
             for node_id, (trial, part) in chosen.items()
@@ -279,14 +326,13 @@ def _named_by_path(job: IncomingJob, *others: IncomingJob) -> dict[str, FoundTri
     return found
 
 
-def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
+def _one_record(name: str, records: Sequence[JobRecord], lost: str, directory: Path) -> JobRecord:
     first = records[0]
     ids = sorted(record.id for record in records)
     digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:6]
     statuses = {record.status for record in records}
     agents = {agent.label: agent for record in records for agent in record.config.agents}
     benchmarks = dict.fromkeys(name for record in records for name in record.config.benchmarks)
-    lost = _lost_shards(records)
     if lost:
         statuses.add(JobStatus.CANCELLED)
     return JobRecord(
@@ -300,7 +346,9 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
         config=first.config.model_copy(
             update={
                 "name": name,
+                "directory": directory,
                 "shard": None,
+                "shard_durations": None,
                 "agents": tuple(agents.values()),
                 "benchmarks": tuple(benchmarks),
                 "metadata": {**first.config.metadata, PARTS: " ".join(ids)},
@@ -312,7 +360,7 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
         narrowed=any(record.narrowed for record in records),
         unselected_agents=_unselected(records),
         named=any(record.named for record in records),
-        message=f"merged from {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost}",
+        message=f"merged from {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost and f'; {lost}'}",
         reproducibility=first.reproducibility,
     )
 
@@ -324,17 +372,42 @@ def _unselected(records: Sequence[JobRecord]) -> tuple[str, ...]:
 
 
 def _lost_shards(records: Sequence[JobRecord]) -> str:
-    """Return a phrase with the missing shards; empty if none is missing, or nothing was sharded."""
-    shards = [record.config.shard.split("/") for record in records if record.config.shard is not None]
-    if not shards or len(shards) < len(records):
+    """Return a phrase with the missing shards; empty if none is missing, or nothing was sharded.
+
+    Raises:
+        InputError: parts are of different splits, and one of these is not complete.
+    """
+    whole = max((record.planned or 0 for record in records if record.config.shard is None), default=None)
+    records = [record for record in records if record.config.shard is not None]
+    splits = [record.split for record in records if record.split is not None]
+    # A job that was not split may have them all; that one of an earlier version has not, nobody can say.
+    if whole is not None and all(whole >= sum(shard.trials for shard in split.shards) for split in splits):
         return ""
-    there: dict[int, set[int]] = {}
-    for number, total in shards:
-        there.setdefault(int(total), set()).add(int(number))
-    # Shards may be of different totals. Judge by the total with the fewest missing shards.
-    parts = min(there, key=lambda parts: parts - len(there[parts]))
-    lost = [f"{number}/{parts}" for number in range(1, parts + 1) if number not in there[parts]]
-    return f"; shard {', '.join(lost)} is missing" if lost else ""
+    if not records:
+        return ""
+    there: dict[tuple[int, str], dict[int, str]] = {}
+    lost: dict[tuple[int, str], list[int]] = {}
+    for record in records:
+        number, _, total = str(record.config.shard).partition("/")
+        key = int(total), record.split.digest if record.split is not None else ""
+        there.setdefault(key, {})[int(number)] = record.id
+        shards = () if record.split is None else record.split.shards
+        empty = {place for place, shard in enumerate(shards, start=1) if not shard.trials}
+        lost[key] = [one for one in range(1, int(total) + 1) if one not in there[key] and one not in empty]
+    # Shards of an earlier version may be of different totals. Judge by the total with the fewest missing shards.
+    parts, digest = best = min(there, key=lambda key: len(lost[key]))
+    for (cut, other), ids in there.items():
+        if other != digest and other and digest and (gone := lost[cut, other]):
+            one, two = next(iter(there[best].items())), next(iter(ids.items()))
+            raise InputError(
+                f"job {one[1]} (shard {one[0]}/{parts}) and job {two[1]} (shard {two[0]}/{cut}) are of different "
+                f"splits, and {gone[0]}/{cut} of the second is not here: scenarios, options that select trials, or "
+                "--bench-shard-durations differ. Run all shards of one commit, with the same options and the same file"
+            )
+    missing = [f"{number}/{parts}" for number in lost[best]]
+    if not missing:
+        return ""
+    return f"{parts - len(missing)} of {parts} shards: {', '.join(missing)} {'are' if missing[1:] else 'is'} missing"
 
 
 def _parts(history: History) -> dict[str, str]:

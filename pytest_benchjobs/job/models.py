@@ -52,11 +52,15 @@ def check_programs(job: JobConfig, agents: Mapping[str, Agent]) -> None:
 def make_ready(
     job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str], tell: Callable[[str], None]
 ) -> None:
-    """Fetch every agent, and check its key, before anything is spent. `tell` shows a line of progress.
+    """Fetch every agent, and check its key, before anything is spent, if one may call a model.
+
+    `tell` shows a line of progress.
 
     Raises:
         BenchError: an agent cannot be fetched, lacks a key, or has an address of a model that is none.
     """
+    if not needed(job, agents, secrets):
+        return
     from ..agents.given_keys import with_given_keys
     from ..agents.protocol import AgentCommand
     from ..agents.readiness import ensure, missing_keys

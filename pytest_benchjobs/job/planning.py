@@ -26,7 +26,7 @@ from .reuse import Reuse
 from .trial_fate import Fates, Skip, Take
 
 if TYPE_CHECKING:
-    from ..model.job import JobConfig
+    from ..model.job import JobConfig, Split
     from .ticket import Ticket
     from .trials import Supplies
 
@@ -41,6 +41,8 @@ class Look:
     provider: LateProvider
     services: Services
     fates: Fates
+    split: Split | None = None
+    """All shards, if the trials are those of one."""
     _weighed: dict[object, ImageSize | None] = dataclasses.field(default_factory=dict)
 
     def trial(self, ticket: Ticket) -> Trial:
@@ -86,6 +88,7 @@ class Look:
             scenario=ticket.scenario,
             agent=ticket.agent.label,
             attempt=ticket.attempt,
+            place=None if scenario is None else scenario.place,
             validation=Validation.FORWARD if scenario is None else scenario.validation,
             has_reference=scenario is not None and scenario.has_reference,
             timeout=0.0 if limits is None else limits.deadline(self.services.scorers),
@@ -115,7 +118,7 @@ PLANNER: ContextVar[Planner] = ContextVar("PLANNER")
 
 
 @contextlib.contextmanager
-def looking(job: JobConfig, supplies: Supplies) -> Iterator[Look]:
+def looking(job: JobConfig, supplies: Supplies, split: Split | None = None) -> Iterator[Look]:
     """Open the engine and the history for a dry run."""
     provider = LateProvider(supplies.provider)
     bundle = JobBundle(job.directory, new_job_id())  # never written
@@ -134,4 +137,4 @@ def looking(job: JobConfig, supplies: Supplies) -> Iterator[Look]:
             reuse = Reuse(job.directory, bundle.id, job)
             stack.callback(reuse.close)
         fates = Fates(job, bundle, supplies.agents, services=services, reuse=reuse)
-        yield Look(job, provider, services, fates)
+        yield Look(job, provider, services, fates, split)

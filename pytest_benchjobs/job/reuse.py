@@ -126,5 +126,6 @@ class Reuse:
         if result is None or result.signature is None:
             return f"its result in job {latest.job} has no signature"
         before = result.signature.parts
-        changed = [name for name, digest in own.parts.items() if before.get(name) != digest]
+        names = dict.fromkeys((*own.parts, *before))
+        changed = [name for name in names if before.get(name) != own.parts.get(name)]
         return f"changed since job {latest.job}: {', '.join(changed)}"

@@ -49,6 +49,10 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
     if gate.confirm and gate.baseline in (None, "none"):
         raise InputError("--bench-confirm: it needs a baseline; name one with --bench-baseline")
     most = max((job.of(benchmark).attempts for benchmark in (*job.per_benchmark, "")), default=1)
+    if gate.until_decided and job.shard is not None:
+        raise InputError(
+            "--bench-until-decided needs all scenarios in one job, and --bench-shard gives it a part"
+        )
     if gate.until_decided and (why := why_no_rounds(gate, most)) is not None:
         raise InputError(f"--bench-until-decided: {why}")
 

@@ -16,7 +16,7 @@ from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle
 from ..store.liveness import join_crew
 from ..store.text import clean
-from ..store.totals import added, most, spent_by
+from ..store.totals import added, most
 from ..system.temporary import sweep
 from . import models
 from .end import NO_ROOM, Ending, end, in_order
@@ -60,6 +60,8 @@ class RunningJob(Generic[T]):
         self.bundle = bundle
         self.gate = config.gate if begun is None else begun.record.config.gate
         """Rules that judge the job."""
+        self.shard = config.shard if begun is None else begun.record.config.shard
+        """The part of the job that this is, if it is one: it is judged when all are merged."""
         self.resumed = resumed
         self.unselected = 0 if begun is None else begun.unselected
         """Number of results whose trials are not selected now."""
@@ -100,11 +102,11 @@ class RunningJob(Generic[T]):
         Raises:
             InputError: the prices or the recorded traffic cannot be read.
         """
-        assert self.recorder is not None  # noqa: S101  it writes the history
+        assert self._begun is not None  # noqa: S101  it writes the history
         root, supplies = self.bundle.root, self._supplies
         self.trials.events.planned(dict(planned))
         self._heartbeat = Heartbeat(root, self.config.job_timeout, self._keep_up)
-        spent = most(self.bundle.read().spent, spent_by(self.bundle.results()))
+        spent = most(self.bundle.read().spent, self._begun.spent)
         self._spent_before = most(spent, ledger.noted(root))
         if models_for_scorers or models.needed(self.config, supplies.agents, supplies.secrets):
             try:

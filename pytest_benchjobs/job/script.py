@@ -26,12 +26,13 @@ from ..model.node_ids import node_name
 from ..model.owner import current_owner
 from ..sandbox.providers import builtin_providers
 from ..scoring.builtin import builtin_scorers
+from ..scoring.registering import add_scorers_of
 from ..settings.layers import Layer
 from ..settings.parse import parse
 from ..settings.setting import KINDS, Setting
 from ..settings.table import BY_NAME, SETTINGS
 from ..sources import did_you_mean
-from ..store.project import benchmark_directories, ini_value, named_benchmarks, rootdir
+from ..sources.project import finder_of, ini_value, rootdir
 from . import models, rounds
 from .begin import Request, begin
 from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
@@ -152,11 +153,7 @@ class DrivenJob:
         if self._is_closed:
             raise InputError("the job has ended; begin another one")
         source = _source(benchmark, scenario)
-        for name, function in getattr(source, "scorers", {}).items():
-            if self._scorers.setdefault(name, function) is not function:
-                raise InputError(
-                    f"@scorer({name!r}): there is another scorer of this name; rename one", path=source.path
-                )
+        add_scorers_of(source, self._scorers)
         label = self._spec.label
         ticket = DrivenTicket(
             node_id=f"{source.benchmark}::{node_name(scenario, label, attempt if attempt > 1 else None)}",
@@ -218,8 +215,8 @@ class DrivenJob:
             rounds.check(job, job.gate, distributed=False)
             agents = {self._agent.name: self._agent}
             supplies = Supplies(agents, self._scorers, self._provider, self._settings.secrets)
-            if models.needed(job, agents, supplies.secrets):
-                models.make_ready(job, agents, supplies.secrets, lambda _line: None)
+            models.make_ready(job, agents, supplies.secrets, lambda _line: None)
+            supplies.check_runtime(job)
             begun = begin(_request(self._settings))
             self._running = RunningJob(job, begun.bundle, supplies, begun)
             atexit.register(self.close)
@@ -331,12 +328,9 @@ def _sources(benchmark: str | Path | Source) -> list[Source]:
         return [benchmark]
     from ..sources.catalogue.fetching import fetch
     from ..sources.catalogue.kept import opened
-    from ..sources.finder import Finder
 
-    finder = Finder(
-        benchmark_directories(),
-        named_benchmarks(),
-        open_entry=lambda entry: entry.sources(opened(entry, lambda one: fetch(one, lambda _line: None))),
+    finder = finder_of(
+        open_entry=lambda entry: entry.sources(opened(entry, lambda one: fetch(one, lambda _line: None)))
     )
     return finder.find(str(benchmark), Path.cwd())[1]
 

@@ -8,11 +8,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError, QuotaReached
+from ..model.errors import (
+    BudgetSpent,
+    DiskFull,
+    GatewayLost,
+    InfrastructureError,
+    InputError,
+    QuotaReached,
+)
 from ..model.job import placed
 from ..model.quota import OnQuota
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..sandbox.late import LateProvider
+from ..sandbox.protocol import HasRuntimes
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
 from ..store.files import check_room
@@ -65,6 +73,22 @@ class Supplies:
     """Makes the provider of sandboxes; raises InfrastructureError where its engine does not answer."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable for agents -> value."""
+
+    def check_runtime(self, job: JobConfig) -> None:
+        """Check that the engine has the runtime of a job. One that does not answer is the trials' to report.
+
+        Raises:
+            InputError: it has not.
+        """
+        if job.runtime is None:
+            return
+        with contextlib.suppress(InfrastructureError), contextlib.closing(self.provider()) as provider:
+            there = provider.runtimes() if isinstance(provider, HasRuntimes) else ()
+            if job.runtime not in there:
+                has = (
+                    f"available: {', '.join(there)}" if there else f"sandbox {job.sandbox!r} has no runtimes"
+                )
+                raise InputError(f"--bench-runtime: there is no runtime {job.runtime!r}; {has}")
 
 
 class Trials(Generic[T]):

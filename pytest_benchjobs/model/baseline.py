@@ -113,6 +113,8 @@ class BaselineFile(Model, defer_build=True):
     branch: _Text | None = None
     commit: _Text | None = None
     reason: _Text | None = None
+    ran_on: Annotated[tuple[_Text, ...] | None, Field(max_length=1000, strict=False)] = None
+    """Sandboxes, runtimes and headroom of the jobs; None: an earlier version did not say."""
     checksum: BaselineChecksum | None = None
     """Of `scenarios`, as they were written. None: they are taken as they are."""
     scenarios: Annotated[tuple[BaselineScenario, ...], Field(max_length=1_000_000, strict=False)] = ()

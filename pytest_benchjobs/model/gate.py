@@ -337,6 +337,8 @@ class GateReport(Model, defer_build=True):
     fixed: tuple[Change, ...] = ()
     suspects: tuple[Change, ...] = ()
     """Worse by more than a single attempt explains, without being proof."""
+    slipped: tuple[Change, ...] = ()
+    """On none of these lists: passed in all attempts before, and does not in all now."""
     added: tuple[ScenarioRef, ...] = ()
     removed: tuple[ScenarioRef, ...] = ()
     changed: tuple[ScenarioRef, ...] = ()

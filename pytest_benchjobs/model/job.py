@@ -110,8 +110,10 @@ class JobConfig(Model):
     """Share (`10%`) or number of a benchmark's scenarios, drawn alike from each group of tags."""
     seed: int = 0
     """Of the sample."""
-    shard: str | None = None
+    shard: Annotated[str, Field(pattern=r"^[0-9]{1,5}/[0-9]{1,5}$")] | None = None
     """`2/4`: the second of four parts of all scenarios."""
+    shard_durations: Path | None = None
+    """Results with the durations by which shards are balanced."""
     strict_capabilities: bool = False
     """A trial whose agent lacks what its scenario requires is an error instead of skipped."""
     ignore_capabilities: bool = False
@@ -172,6 +174,10 @@ class JobConfig(Model):
     """The benchmark itself is checked: `nop` looks for the reference, and after the first attempt no scorer has a
     network that it did not request."""
     sandbox: str = "docker"
+    runtime: str | None = None
+    """Runtime of the engine for containers of trials; default: the engine's own."""
+    headroom: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    """Limit of cpus and memory as a multiple of what is guaranteed, where a scenario names one number."""
     gate: GateConfig = GateConfig()
     """Gates that judge the job, at its end and by `benchjobs gate`."""
     directory: Path
@@ -183,6 +189,12 @@ class JobConfig(Model):
     @classmethod
     def _reads_earlier_keys(cls, values: Any) -> Any:
         return _of_today(values)
+
+    @property
+    def ran_on(self) -> str:
+        """What its trials run on, in words that gates compare."""
+        runtime = f", runtime {self.runtime}" if self.runtime else ""
+        return f"{self.sandbox}{runtime}{f', headroom {self.headroom:g}' if self.headroom != 1 else ''}"
 
     def of(self, benchmark: str) -> JobConfig:
         """Configuration for one benchmark, with the overrides of `per_benchmark`."""
@@ -292,6 +304,23 @@ class Decisions(Model):
     """Quotas of providers that are used up."""
 
 
+class Shard(Model):
+    """A part of a job, for one machine."""
+
+    scenarios: int
+    trials: int
+    seconds: float | None
+    """Sum of the expected times of its trials; None: no durations were given."""
+
+
+class Split(Model):
+    """Division of a job into shards, which each of them computed."""
+
+    digest: str
+    """Of all trials and their shards: parts of one job have the same."""
+    shards: tuple[Shard, ...]
+
+
 class JobRecord(Model):
     """`job.json`: what a job is and how it stands."""
 
@@ -311,6 +340,8 @@ class JobRecord(Model):
     """True if the job has less than all scenarios of its benchmarks."""
     narrowed: bool = False
     """True if anything but a shard left scenarios out."""
+    split: Split | None = None
+    """The shards, if this job is one."""
     unselected_agents: tuple[str, ...] = ()
     """Labels of agents of which trials were deselected; `*`: trials were named by ids, so that all others were."""
     named: bool = False

@@ -16,7 +16,7 @@ from .metric import Metric
 from .scenario import GradeIn, Scenario
 from .usage import Usage
 
-COMPARED = ("agent", "parameters", "place", "reading")
+COMPARED = ("agent", "parameters", "place", "reading", "runtime", "headroom")
 """Parts of a signature that a comparison is about, or notes."""
 
 
@@ -107,6 +107,23 @@ class ImageRecord(Model):
     """Key of its content, the same on every machine: its digest; of a built image, the digest of its recipe."""
     substituted: dict[str, str] = {}
     """Base images replaced by the image map. A result with any is not comparable with one without."""
+
+
+class Amount(Model):
+    """Processors, or bytes of memory."""
+
+    request: float
+    """What is guaranteed, as far as the engine can."""
+    limit: float
+
+
+class Resources(Model):
+    """What a trial had to run on. None: no limit, or the engine's own runtime."""
+
+    sandbox: str
+    runtime: str | None = None
+    cpus: Amount | None = None
+    memory: Amount | None = None
 
 
 class AgentEnd(Model):
@@ -248,6 +265,8 @@ class TrialResult(Model):
     finished_at: AwareDatetime
     seconds: float
     image: ImageRecord | None = None
+    resources: Resources | None = None
+    """Of the container that its agent worked in. None: there was none, or an earlier version did not say."""
     signature: Signature | None = None
     """None for one that ended before everything was known."""
     reused: Origin | None = None

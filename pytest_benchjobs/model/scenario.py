@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os.path
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +13,6 @@ from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 from .metric import MOST, OWN_SCORE, MetricName, MetricSpec
 from .pattern import pattern_fault
 
-DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_PIDS = 2048
 TURN = "turn"
 """Type of the scorer that grades one turn of a conversation."""
@@ -117,7 +117,11 @@ class Environment(Model):
     env: EnvTable = {}
     """`${VAR}` and `${VAR:-default}` are filled in from the host just before the container is made."""
     cpus: Annotated[float, Field(gt=0)] | None = None
+    """Limit; `cpus_request` is what is guaranteed. The same goes for memory."""
+    cpus_request: Annotated[float, Field(gt=0)] | None = None
+    """None: as much as the limit."""
     memory: Size | None = None
+    memory_request: Size | None = None
     storage: Size | None = None
     """Bytes that the trial may write to the container's file system."""
     pids: Annotated[int, Field(ge=16)] = DEFAULT_PIDS
@@ -148,6 +152,15 @@ class Environment(Model):
         return NetworkAccess(
             network=self.network, allowed_hosts=self.allowed_hosts if self.network == "allowlist" else ()
         )
+
+    def with_headroom(self, headroom: float) -> Environment:
+        """Return it with limits of `headroom` times what is guaranteed, where one number stands for both."""
+        update: dict[str, float] = {}
+        for name in ("cpus", "memory"):
+            one = getattr(self, name)
+            if headroom != 1 and one is not None and getattr(self, f"{name}_request") is None:
+                update |= {name: type(one)(one * headroom), f"{name}_request": one}
+        return self.model_copy(update=update)
 
     def of_service(self, image: ServiceImage) -> Environment:
         """Return what it takes to have the image of a service."""
@@ -570,6 +583,11 @@ class Scenario(Model):
         if self.is_question or self.answer is None or self.answer.reply_file is None:
             return self.answer if self.is_question else None
         return self.answer.model_copy(update={"file": self.answer.reply_file})
+
+    @property
+    def place(self) -> str:
+        """Its file, from the working directory, and its line."""
+        return f"{os.path.relpath(self.source)}{f':{self.line}' if self.line else ''}"
 
     @property
     def has_reference(self) -> bool:

@@ -178,6 +178,9 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         if take_node_ids(session.config):
             _activate(session.config)
     _refuse_misnamed(session.config, by_name=True)
+    if session.config.getoption("lf", False) and _is_shard(session.config):
+        # All machines split the same trials, so `--lf` opens every file. It still deselects what did not fail.
+        session.config.pluginmanager.unregister(name="lfplugin-collwrapper")
     found = yield
     if not session.items and not session.testsfailed and not session.config.getoption("numprocesses", None):
         _refuse_misnamed(session.config)
@@ -204,7 +207,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
         return None
     from ..store.layout import MARKER
 
-    return True if (collection_path / MARKER).exists() else None
+    # For a directory that must not be entered, `Path.exists` raises; pytest reports one by itself.
+    return True if os.path.lexists(collection_path / MARKER) else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -301,22 +305,25 @@ def pytest_configure_node(node: Node) -> None:
 
     if node.config.getoption("bench_plan"):
         raise options.usage_error("--bench-plan runs nothing, so it takes no workers; leave out -n")
-    if _names_benchmarks(node.config):
+    if _names_benchmarks(node.config) or _has_ids(node.config):
         from .catalogue import fetch_named
         from .job_settings import settings_of
-
-        fetch_named(node.config, settings_of(node.config).benchmarks)
-    elif _has_ids(node.config):
-        from .catalogue import fetch_named
         from .pasted import benchmarks_of
 
-        if names := benchmarks_of(node.config):
-            fetch_named(node.config, names)
+        fetch_named(node.config, [*settings_of(node.config).benchmarks, *benchmarks_of(node.config)])
     prepare_node(node)
 
 
 def _names_benchmarks(config: pytest.Config) -> bool:
     return any(config.getoption(name) or options.ini(config, name) for name in _NAMING)
+
+
+def _is_shard(config: pytest.Config) -> bool:
+    if not (options.given(config) or options.ini(config, "bench_shard")):
+        return False
+    from .job_settings import settings_of
+
+    return settings_of(config).job.shard is not None
 
 
 def _has_ids(config: pytest.Config) -> bool:

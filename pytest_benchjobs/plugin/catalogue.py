@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,14 @@ def is_known(config: pytest.Config, name: str) -> bool:
         return finder_of(config).is_known(name)
     except InputError:
         return False
+
+
+def hiding(config: pytest.Config, names: Iterable[str]) -> Sequence[str]:
+    """Return a line for each benchmark of the project that hides one of the catalogue by its name."""
+    try:
+        return [*finder_of(config).hiding(names)]
+    except (InputError, pytest.UsageError):
+        return ()  # told where a name is looked up
 
 
 def finder_of(config: pytest.Config) -> Finder:

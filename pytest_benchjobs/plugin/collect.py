@@ -541,6 +541,8 @@ def _check_agents(config: pytest.Config, settings: JobSettings) -> None:
     place = settings.origin("agents").replace(f"{config.rootpath}{os.sep}", "")
     for spec in settings.job.agents:
         if spec.name not in known:
+            if (wrong := state_of(config).broken_agents.get(spec.name)) is not None:
+                raise usage_error(f"{place}: {wrong}")
             hint = did_you_mean(spec.name, known).strip() or f"available: {', '.join(sorted(known))}"
             raise usage_error(f"{place}: there is no agent {spec.name!r}; {hint}")
         if known[spec.name].needs_model and spec.model is None:
@@ -554,13 +556,14 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
     from .registry import scorers_of
 
     known = scorers_of(config)
-    for kind in ref.scorers:
+    for index, kind in enumerate(ref.scorers):
         if kind not in known:
+            line_of = getattr(source, "line_of", None)
             hint = did_you_mean(kind, known).strip() or f"available: {', '.join(sorted(known))}"
             raise InputError(
                 f"scenario {ref.id!r}: unknown scorer type {kind!r}; {hint}",
                 path=source.path,
-                line=ref.line,
+                line=ref.line if line_of is None else line_of(ref.id, "scorers", index, "type"),
             )
 
 

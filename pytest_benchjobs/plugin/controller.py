@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from ..model.node_ids import attempt_id
 from ..system.temporary import hold, temporary_path
-from .distribution import INPUT, Node, write
+from .distribution import EMPTY_SHARD, INPUT, Node, write
 from .options import usage_error
 from .state import interrupts_of, state_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .terminal import QuotaLines
 
 _CONTROLLER = "benchjobs-controller"
+_POLL_SECONDS = 0.5
 
 
 def prepare_node(node: Node) -> None:
@@ -43,6 +45,7 @@ class Controller:
         self.lines: QuotaLines | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
+        self._is_over = threading.Event()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -52,6 +55,7 @@ class Controller:
         try:
             return (yield)
         finally:
+            self._is_over.set()
             if self.job is not None:
                 self.job.disarm()
                 interrupts.closing()
@@ -68,6 +72,7 @@ class Controller:
         """Begin the job when the first worker has found trials."""
         if self.job is not None or not (self.meeting / "collected.json").is_file():
             return
+        from ..model.job import Split
         from . import hooks
         from . import terminal as reporting
         from .session import begin_job
@@ -80,6 +85,7 @@ class Controller:
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
         state.notes, state.narrowed = word["notes"], word["narrowed"]
         state.unselected = set(word["unselected"])
+        state.split = None if word["split"] is None else Split.model_validate(word["split"])
         if word["driven"]:
             from ..model.agent import AgentSpec
             from .interactive import register
@@ -99,6 +105,18 @@ class Controller:
         write(self.meeting / "job.json", json.dumps(answer))
         reporting.announce(self.config, self.job, work)
         self._take_over(node.config.getoption("dist"), ordinary=word["ordinary"])
+        # xdist calls no hook while it waits.
+        threading.Thread(target=self._tell_waits, args=(self.job,), name="bench-waits", daemon=True).start()
+
+    def _tell_waits(self, job: Job) -> None:
+        """Say what the trials of the workers do while none ends."""
+        from ..store.events import EventReader
+        from .progress import WaitLines
+
+        reader, lines = EventReader(job.bundle.root), WaitLines(self.config, job)
+        while not self._is_over.wait(_POLL_SECONDS):
+            reader.follow(job.trials.events)
+            lines()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Queue a result for the history."""
@@ -128,8 +146,10 @@ class Controller:
                 forget_failure(self.config, report.nodeid, result.benchmark)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Remove the meeting place."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Remove the meeting place. A shard with nothing to run is no mistake."""
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (self.meeting / EMPTY_SHARD).exists():
+            session.exitstatus = pytest.ExitCode.OK
         shutil.rmtree(self.meeting, ignore_errors=True)
 
     def lost(self, node: Node) -> tuple[set[str], int | None]:

@@ -25,6 +25,8 @@ import pytest
 
 INPUT = "benchjobs"
 """Key of the data that the controller gives a worker."""
+EMPTY_SHARD = "empty-shard"
+"""File by which a worker says that all trials are in other shards."""
 
 
 class Node(Protocol):

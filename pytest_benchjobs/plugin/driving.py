@@ -22,7 +22,6 @@ from ..job.interactive import InteractiveTrial, TrialFailed, described
 from ..job.trials import next_landed
 from ..model.errors import FixtureFailed
 from ..model.result import Failure, Outcome, TrialResult
-from ..report.properties import properties
 from ..store.text import clean, harmless
 from . import status_words
 from .interactive import case_of, ticket_of
@@ -32,6 +31,7 @@ from .provided import GIVING, Providing
 from .registry import agents_of
 from .session import begin_job
 from .state import is_worker, state_of
+from .status_words import TOLD
 
 if TYPE_CHECKING:
     from ..agents.interactive import InteractiveAgent
@@ -58,8 +58,6 @@ class Driving:
 _DRIVING = pytest.StashKey[Driving]()
 _MADE = pytest.StashKey[TrialResult]()
 """Result of a trial that did not run."""
-_TOLD = pytest.StashKey[bool]()
-"""There once the result was reported."""
 
 
 def activate(config: pytest.Config) -> None:
@@ -88,9 +86,7 @@ def _provided(request: Any, providing: Providing) -> Provided | None:
 
 def _drive(item: pytest.Item, ticket: DrivenTicket) -> Iterator[InteractiveTrial]:
     config = item.config
-    if _TOLD in item.stash:  # a plugin runs the test again
-        del item.stash[_TOLD]
-    if _MADE in item.stash:
+    if _MADE in item.stash:  # a plugin runs the test again
         del item.stash[_MADE]
     if config.option.setuponly:
         pytest.skip("no trial is started by --setup-only")
@@ -174,14 +170,15 @@ def pytest_runtest_makereport(
 def _dress(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     error = call.excinfo.value if call.excinfo is not None else None
     result = _landed(item, report, error)
-    if result is None or _TOLD in item.stash:
+    if TOLD in item.stash:
+        status_words.add_properties(item, report, None)
         return
-    if report.failed and not isinstance(error, Unsolved | TrialError):
+    failed_itself = report.failed and not isinstance(error, Unsolved | TrialError)
+    if result is None or (failed_itself and report.when != "teardown"):
         return  # an assertion of the test, which counts whatever the gate says; the report of the teardown tells more
-    item.stash[_TOLD] = True
+    status_words.add_properties(item, report, result)
     job = state_of(item.config).job
     vars(report)["bench"] = status_words.brief(result, (result,), job)
-    report.user_properties = [*report.user_properties, *properties(result)]
     if isinstance(error, Unsolved) and not hasattr(report, "wasxfail"):
         report.longrepr = harmless(status_words.explained(item.config, result, (result,)))
     if job is not None and not is_worker(item.config):

@@ -59,7 +59,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
     # A job whose results could not be written has no verdict, and counts as invalid.
     found = ExitStatus.INVALID if job.judged is None else job.judged.status
     by_job = first_of(
-        found if gated and exit_by is not GateExit.TESTS else 0,
+        found if gated and job.shard is None and exit_by is not GateExit.TESTS else 0,
         ExitStatus.BUDGET_SPENT if job.trials.spent is not None else 0,
         ExitStatus.PAUSED if job.ended is not None and job.ended.status is JobStatus.PAUSED else 0,
     )
@@ -75,13 +75,17 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the section of the terminal summary about gates, of which pytest's own last line knows nothing."""
     if not job.gate.judges or (job.judged is not None and job.judged.shown is None):
         return
-    from ..report.gate_text import gate_lines
+    from ..report.gate_text import terminal_lines
 
     terminal.write_sep("=", "gate")
-    if job.judged is None:
+    if (shard := job.shard) is not None:
+        terminal.write_line(
+            f"not judged: this is shard {shard}; `benchjobs merge --as-job NAME` makes one job of all, and judges it"
+        )
+    elif job.judged is None:
         terminal.write_line("invalid: the job was not judged: its results could not be written", red=True)
     else:
-        for text, colour in gate_lines(job.judged.report):
+        for text, colour in terminal_lines(job.judged.report):
             terminal.write_line(harmless(text), **({} if colour is None else {colour: True}))
     status = state_of(terminal.config).exit_status
     terminal.write_line(f"exit status {ExitStatus.INVALID if status is None else status}")

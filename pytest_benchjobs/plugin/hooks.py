@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 import pytest
 
 from ..system.garbage import gc_rarely
-from . import aliases, collect, gate, interactive, selection
+from . import aliases, collect, gate, interactive, selection, shards
 from .items import TrialItem
 from .job_settings import settings_of
 from .state import is_worker, state_of
@@ -23,6 +23,7 @@ def activate(config: pytest.Config) -> None:
         config.pluginmanager.register(sys.modules[__name__], _NAME)
         config.pluginmanager.register(gate.FailedTrials(), gate.FailedTrials.NAME)
         config.pluginmanager.register(collect.FilesOfScenarios())
+        config.pluginmanager.register(shards.LastSelection())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,8 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Tell which files are left to scenarios, so that no test is missed without a word."""
-    return selection.left_to_scenarios(config)
+    """Tell which files and scenarios are left to others, so that no test is missed without a word."""
+    return [*selection.left_to_scenarios(config), *shards.told(config)]
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -76,14 +77,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run our loop, if there are trials."""
-    option = session.config.option
-    if (
-        option.collectonly
-        or option.setuponly
-        or not any(isinstance(item, TrialItem) or interactive.case_of(item) for item in session.items)
-    ):
+    option, plans = session.config.option, settings_of(session.config).plan
+    trials = any(isinstance(item, TrialItem) or interactive.case_of(item) for item in session.items)
+    if option.collectonly or option.setuponly or not (trials or (plans and shards.is_empty(session.config))):
         return None
-    if settings_of(session.config).plan:
+    if plans:
         from .planning import plan
 
         return plan(session)
@@ -121,6 +119,8 @@ def _finish(session: pytest.Session) -> None:
     config = session.config
     job = state_of(config).job
     if job is None:
+        if shards.is_empty(config) and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
         return
     from . import terminal as reporting
     from .session import finish_job

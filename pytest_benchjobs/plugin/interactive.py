@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from ..agents.interactive import InteractiveAgent
 from ..job.interactive import DrivenTicket
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..settings.sampling import in_shard
 from ..sources import find_sources
 from ..system.paths import exists, is_file
 from .excerpts import in_words
@@ -94,10 +92,8 @@ def _cases(metafunc: pytest.Metafunc) -> Iterable[Case]:
             if (scenarios and ref.id not in scenarios) or (ref.archived and not scenarios):
                 continue
             found.add(ref.id)
-            shard = settings.job.shard
-            if not settings.selects(ref.id) or (shard and not in_shard(source.benchmark, ref.id, shard)):
-                continue
-            yield from (Case(source, ref, number, agent, code) for number in range(1, attempts + 1))
+            if settings.selects(ref.id):
+                yield from (Case(source, ref, number, agent, code) for number in range(1, attempts + 1))
     if missing := [str(one) for one in scenarios if one not in found]:
         raise InputError(f"{name}: benchmark {benchmark} has no scenario {', '.join(missing)}")
 
@@ -245,7 +241,4 @@ def register(
 def written(tickets: Iterable[DrivenTicket]) -> list[dict[str, Any]]:
     """Return the agents of interactive tests in plain values, for the xdist controller."""
     specs = {ticket.agent.label: ticket.agent for ticket in tickets}
-    found: list[dict[str, Any]] = json.loads(
-        json.dumps([spec.model_dump(mode="json") for spec in specs.values()])
-    )
-    return found
+    return [spec.model_dump(mode="json") for spec in specs.values()]

@@ -104,7 +104,7 @@ class TrialItem(pytest.Item):
     It holds references to data shared with its neighbours, and no content: 100,000 of them must fit into memory.
     """
 
-    __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
+    __slots__ = ("agent", "attempt", "attempts", "known", "landed", "ref", "result", "source")
     teardown_error: BaseException | None = None
     """Error of a fixture's teardown after the trial."""
 
@@ -136,7 +136,6 @@ class TrialItem(pytest.Item):
         """Results of its attempts so far."""
         self.result: TrialResult | None = None
         """Result that pytest reports."""
-        self.properties: Sequence[tuple[str, str | int | float]] = ()
 
     @functools.cached_property
     def extra_keyword_matches(self) -> set[str]:  # type: ignore[override]

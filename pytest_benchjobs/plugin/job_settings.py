@@ -188,6 +188,22 @@ def _implied(config: pytest.Config) -> Layer | None:
     return Layer(values, origin=lambda _: "the id of a trial")
 
 
+def names_trials(config: pytest.Config) -> bool:
+    """Return whether trials were named one by one, which leaves others out without deselecting them.
+
+    They are by ids, by `--lf`, and by task directories, each of which is a part of a benchmark, or their `task.toml`.
+    """
+    return bool(getattr(config.option, "lf", False)) or any(
+        "::" in argument or _is_task(config.invocation_params.dir / argument) for argument in config.args
+    )
+
+
+def _is_task(place: Path) -> bool:
+    from ..sources import open_source
+
+    return place.name == "task.toml" or ((place / "task.toml").is_file() and open_source(place) is not None)
+
+
 def _is_ordinary(argument: str) -> bool:
     """Return whether an argument is a Python test, or a file of them; or a trial of a benchmark in such a file."""
     return argument.partition("::")[0].endswith(".py")

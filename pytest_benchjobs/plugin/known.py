@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +12,10 @@ from ..job.job_settings import JobSettings
 from ..model.errors import InputError
 from ..model.known_failure import Known, KnownMode
 from ..model.result import TrialResult
-from ..sources import did_you_mean, open_source
+from ..sources import did_you_mean
 from ..store.text import clean, one_line
 from .items import TrialItem, Unsolved
-from .job_settings import settings_of
+from .job_settings import names_trials, settings_of
 from .state import state_of
 
 if TYPE_CHECKING:
@@ -154,15 +153,8 @@ def summarise(
 
 def _is_part(config: pytest.Config) -> bool:
     """Return whether the command line names single trials, tasks or files. Other scenarios are unknown then."""
-    option = config.option
-    if state_of(config).chosen or option.ignore or option.ignore_glob or getattr(option, "lf", False):
-        return True
-    here = config.invocation_params.dir
-    return any("::" in argument or _within_task(here / argument) for argument in config.args)
-
-
-def _within_task(path: Path) -> bool:
-    return path.is_dir() and (path / "task.toml").is_file() and open_source(path) is not None
+    ignores = config.option.ignore or config.option.ignore_glob
+    return bool(state_of(config).chosen or ignores or names_trials(config))
 
 
 def _note(config: pytest.Config, line: str) -> None:

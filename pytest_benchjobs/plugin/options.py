@@ -46,14 +46,17 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         ALL_HELP, dest=_HELP, action="store_true", help="show all options for benchmarks, and exit"
     )
-    for setting in SETTINGS:
-        if setting.on_line:
-            hidden = {} if setting.usual else {"help": argparse.SUPPRESS}
-            group.addoption(setting.flag, dest=setting.option, **{**how(setting), **hidden})
-        if setting.has_ini:
-            default: list[str] | None = [] if setting.many else None
-            about = f"as {setting.flag}" if setting.option != "bench" else _ALONE
-            parser.addini(setting.option, about, type=setting.written.ini, default=default)
+    for title, settings in GROUPS:
+        # pytest compares each option with all others of its group. `--help` has no heading for one that shows nothing.
+        unusual = parser.getgroup(f"benchjobs: {title}")
+        for setting in settings:
+            if setting.on_line:
+                options = how(setting) if setting.usual else {**how(setting), "help": argparse.SUPPRESS}
+                (group if setting.usual else unusual).addoption(setting.flag, dest=setting.option, **options)
+            if setting.has_ini:
+                default: list[str] | None = [] if setting.many else None
+                about = f"as {setting.flag}" if setting.option != "bench" else _ALONE
+                parser.addini(setting.option, about, type=setting.written.ini, default=default)
     for name, (about, kind, value) in INI_ALONE.items():
         parser.addini(name, about, type=kind, default=value)
 

@@ -6,21 +6,26 @@ of a file as collected. Agents and attempts of ids are settings, see `job_settin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..model.errors import InputError
 from ..model.node_ids import is_path
 from ..sources import open_source
 from ..sources.manifest import SUFFIXES
 from ..system.paths import exists, is_directory
 from .catalogue import find, is_known
 from .collect import is_task, node_path
+from .excerpts import in_words
 from .job_settings import settings_of
+from .options import usage_error
 from .state import state_of
 
 if TYPE_CHECKING:
@@ -36,7 +41,11 @@ _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 def take_node_ids(config: pytest.Config) -> bool:
     """Remove ids that pytest cannot look up from its arguments; return whether one names a benchmark."""
     before = len(state_of(config).named)
-    kept = [_kept(config, argument) if "::" in argument else argument for argument in config.args]
+    places = {os.path.abspath(config.invocation_params.dir / one) for one in config.args if "::" not in one}  # noqa: PTH100
+    try:
+        kept = [_kept(config, one, places) if "::" in one else one for one in config.args]
+    except InputError as error:
+        raise usage_error(in_words(config, error)) from None
     arguments = list(dict.fromkeys(argument for argument in kept if argument is not None))
     if arguments != config.args:
         settings_of(config)  # before the ids are removed from the arguments
@@ -48,9 +57,9 @@ def benchmarks_of(config: pytest.Config) -> list[str]:
     """Return the benchmarks that ids among the arguments name."""
     found = []
     for argument in config.args:
-        if "::" not in argument or exists(config.invocation_params.dir / argument.partition("::")[0]):
-            continue
-        found += [place for place, _ in _splits(argument) if _is_name(config, place)][:1]
+        with contextlib.suppress(InputError):  # reported when the ids are looked up
+            if "::" in argument and not exists(config.invocation_params.dir / argument.partition("::")[0]):
+                found += [place for place, _ in _splits(argument) if _is_name(config, place)][:1]
     return found
 
 
@@ -61,38 +70,41 @@ def _splits(argument: str) -> Iterator[tuple[str, str]]:
         yield "::".join(parts[:split]), "::".join(parts[split:])
 
 
-def _kept(config: pytest.Config, argument: str) -> str | None:
-    """Choose the trials that an id names; return the argument that remains for pytest, None for none."""
+def _kept(config: pytest.Config, argument: str, places: AbstractSet[str]) -> str | None:
+    """Choose the trials that an id names; return the argument that remains for pytest, None for none.
+
+    Beside `--bench` an id narrows, so that what was printed can be added to the same command; beside a directory, one
+    of the `places` among the arguments, it leaves nothing out, as in pytest.
+    """
     state = state_of(config)
+
+    def choose(beginning: str, name: str, *, covered: bool = False) -> None:
+        state.pasted.setdefault(beginning, set()).add(name)
+        if not covered:
+            state.chosen.setdefault(beginning, set()).add(name)
+
     splits = list(_splits(argument))
     named = {name for name, _ in state.named if name is not None}
     for place, name in splits:
         if place in named:
-            state.chosen.setdefault(place, set()).add(name)
+            choose(place, name)
             return None
     place, name = splits[-1]
     path = Path(os.path.abspath(config.invocation_params.dir / place))  # noqa: PTH100  keeps links
     if exists(path):
         if not (is_task(path) if is_directory(path) else path.name.endswith(SUFFIXES)):
             return argument
-        if not _is_covered(config, path):
-            state.chosen.setdefault(node_path(config, path), set()).add(name)
+        choose(node_path(config, path), name, covered=not places.isdisjoint(map(str, (path, *path.parents))))
         return place
     for look in (_at_path, _by_name):
         for place, name in splits:
             if (found := look(config, place)) is not None:
                 beginning, sources = found
-                state.named.append(sources)
-                state.chosen.setdefault(beginning, set()).add(name)
+                if beginning not in state.pasted:
+                    state.named.append(sources)
+                choose(beginning, name)
                 return None
     return argument
-
-
-def _is_covered(config: pytest.Config, path: Path) -> bool:
-    """Return whether another argument names a file as a whole, or a directory above it."""
-    places = (os.path.abspath(config.invocation_params.dir / one) for one in config.args if "::" not in one)  # noqa: PTH100
-    above = (path, *path.parents)
-    return any(Path(place) in above for place in places)
 
 
 def _at_path(config: pytest.Config, text: str) -> _Found | None:

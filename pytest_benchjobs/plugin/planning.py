@@ -18,7 +18,7 @@ from .job_settings import settings_of
 from .options import usage_error
 from .progress import show
 from .session import supplies_of
-from .state import interrupts_of
+from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from ..job.ticket import Ticket
@@ -37,7 +37,7 @@ def plan(session: pytest.Session) -> bool:
     tickets = [ticket for item in session.items if isinstance(item, TrialItem) for ticket in item.tickets()]
     planner = PLANNER.get(None) or functools.partial(_print, config)
     try:
-        with looking(settings_of(config).job, supplies_of(config)) as look:
+        with looking(settings_of(config).job, supplies_of(config), state_of(config).split) as look:
             planner(look, [*tests, *tickets])
     except BenchError as error:
         raise usage_error(str(error)) from None

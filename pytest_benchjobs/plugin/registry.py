@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..model.errors import InputError
+from ..sources.callables import kind_of
 from .job_settings import settings_of
 from .options import ini, usage_error
 from .state import state_of
@@ -29,7 +30,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
     """Return every agent by name: built in, installed, described in files, from plugins and conftest.py, given by path.
 
     Raises:
-        pytest.UsageError: a file is wrong, a path is missing, or a hook returned an invalid value.
+        pytest.UsageError: a path is missing, or a hook returned an invalid value.
     """
     state = state_of(config)
     if state.agents is None:
@@ -40,7 +41,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
         here = config.invocation_params.dir
         places = (root, here, *(place / path for place in dict.fromkeys((root, here)) for path in paths))
         try:
-            agents = all_agents(places)
+            agents = all_agents(places, state.broken_agents)
             for added in config.hook.pytest_benchjobs_agents(config=config):
                 agents.update(_agents(added))
             agents.update(given_agents(settings_of(config).job.agents))
@@ -70,14 +71,10 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
 def add_scorers(config: pytest.Config, sources: Sequence[Source]) -> None:
     """Make functions that benchmarks in Python have as scorers known. InputError: a name is taken."""
     for source in sources:
-        for name, function in getattr(source, "scorers", {}).items():
-            if scorers_of(config).setdefault(name, function) is not function:
-                raise InputError(
-                    f"@scorer({name!r}) of {function.__module__}.{function.__qualname__}: there is another scorer of "
-                    "this name; rename it",
-                    path=source.path,
-                    line=function.__code__.co_firstlineno,
-                )
+        if getattr(source, "scorers", None):
+            from ..scoring.registering import add_scorers_of
+
+            add_scorers_of(source, scorers_of(config))
 
 
 def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:
@@ -106,11 +103,11 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
     if added is None:
         return {}
     if not isinstance(added, Mapping):
-        raise usage_error(f"hook {hook} returned {_kind(added)}; return a dict of names to {what}, or None")
+        raise usage_error(f"hook {hook} returned {kind_of(added)}; return a dict of names to {what}, or None")
     for name, value in added.items():
         if not isinstance(name, str) or not fits(value):
             raise usage_error(
-                f"hook {hook} returned a dict with {_kind(name)}: {_kind(value)}; return names to {what}"
+                f"hook {hook} returned a dict with {kind_of(name)}: {kind_of(value)}; return names to {what}"
             )
     return added
 
@@ -122,7 +119,6 @@ def is_path(value: object) -> bool:
 
 def _marked(config: pytest.Config) -> Mapping[str, Scorer]:
     """Return the functions marked with `scorer` in every conftest.py and plugin."""
-    from ..model.errors import InputError
     from ..scoring.registering import marked_scorers
 
     found: dict[str, Scorer] = {}
@@ -154,19 +150,10 @@ def _agents(added: object) -> dict[str, Agent]:
     if added is None:
         return {}
     if not isinstance(added, Iterable) or isinstance(added, str | bytes | Mapping):
-        raise usage_error(f"{hook} returned {_kind(added)}; return a list of agents, or None")
+        raise usage_error(f"{hook} returned {kind_of(added)}; return a list of agents, or None")
     agents: dict[str, Agent] = {}
     for agent in added:
         if (fault := agent_fault(agent)) is not None:
             raise usage_error(f"{hook} returned a list with {fault}")
         agents[agent.name] = agent
     return agents
-
-
-def _kind(value: object) -> str:
-    """Describe the type of a value, for messages. The value itself may be long, or raise when it is printed."""
-    return (
-        f"the class {value.__name__}"
-        if isinstance(value, type)
-        else f"a value of type {type(value).__name__}"
-    )

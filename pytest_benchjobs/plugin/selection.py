@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +13,13 @@ from ..model.errors import BenchError, InputError
 from ..model.node_ids import paths_of_names
 from ..model.result import TrialResult
 from ..report.units import some
-from ..settings.sampling import in_shard, sampled
+from ..settings.sampling import sampled
 from ..store.layout import Layout
 from ..store.text import clean
 from . import aliases
 from .interactive import driven
 from .items import TrialItem
-from .job_settings import settings_of
+from .job_settings import names_trials, settings_of
 from .state import state_of
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
         items, lambda item: not (item.ref.archived or (prefixes and aliases.begins_with(item, prefixes)))
     )
     settings = settings_of(config)
+    if settings.from_job is not None:
+        state_of(config).to_split = kept  # shards have the same trials, whatever their histories have
     try:
         kept, more = _from_job(settings, kept)
     except BenchError as error:
@@ -46,18 +47,9 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     deselected += more
     kept, more = _drawn(settings, kept)
     deselected += more
-    elsewhere: list[pytest.Item] = []
-    if shard := settings.job.shard:
-        kept, elsewhere = _parted(kept, lambda item: in_shard(item.source.benchmark, item.ref.id, shard))
-    if deselected or elsewhere:
-        state_of(config).has_unselected = True
     if deselected:
+        state_of(config).has_unselected = True
         config.hook.pytest_deselected(items=deselected)
-    if elsewhere:
-        state = state_of(config)
-        before = state.narrowed, {*state.unselected}
-        config.hook.pytest_deselected(items=elsewhere)
-        state.narrowed, state.unselected = before  # other shards have those
     items[:] = kept
     return None
 
@@ -176,22 +168,16 @@ def is_narrowed(config: pytest.Config) -> bool:
     return bool(
         state_of(config).narrowed
         or state_of(config).chosen
-        or _names_trials(config)
+        or names_trials(config)
         or any((job.scenarios, job.sample, job.max_examples, settings.filters, settings.from_job))
         or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
     )
 
 
-def _names_trials(config: pytest.Config) -> bool:
-    """Return whether trials were named one by one, which leaves others out without deselecting them."""
-    by_id = any("::" in argument or is_task_file(argument) for argument in config.args)
-    return by_id or bool(getattr(config.option, "lf", False))
-
-
 def unselected_agents(config: pytest.Config) -> tuple[str, ...]:
     """Return the labels of agents of which trials were deselected; `*` where trials were named one by one."""
     state = state_of(config)
-    return ("*",) if state.chosen or _names_trials(config) else tuple(sorted(state.unselected))
+    return ("*",) if state.chosen or names_trials(config) else tuple(sorted(state.unselected))
 
 
 def is_named(config: pytest.Config) -> bool:
@@ -202,20 +188,11 @@ def is_named(config: pytest.Config) -> bool:
     return bool(places) and not any(place.is_dir() for place in places)
 
 
-def is_task_file(argument: str) -> bool:
-    """Return whether an argument is one task directory, or its `task.toml`: a part of a benchmark."""
-    from ..sources.harbor import TASK_FILE
-
-    place = Path(argument)
-    return place.name == TASK_FILE or (place / TASK_FILE).is_file()
-
-
 def not_found(session: pytest.Session) -> str | None:
     """Return a message about a trial that was requested by its node id but does not exist."""
     state, option = state_of(session.config), session.config.option
-    chosen = state.chosen
     if (
-        not chosen
+        not state.pasted
         or option.keyword
         or option.markexpr
         or getattr(option, "lf", False)
@@ -229,7 +206,7 @@ def not_found(session: pytest.Session) -> str | None:
         for place in aliases.places_of(item)
         for name in (item.name, item.ref.id)
     }
-    wanted = (f"{place}::{name}" for place, names in chosen.items() for name in sorted(names))
+    wanted = (f"{place}::{name}" for place, names in state.pasted.items() for name in sorted(names))
     return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
 
 

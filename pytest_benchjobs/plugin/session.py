@@ -46,15 +46,15 @@ def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
         rounds.check(settings.job, settings.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
         models.check_programs(settings.job, supplies.agents)
-        if models.needed(settings.job, supplies.agents, supplies.secrets):
-            models.make_ready(
-                settings.job, supplies.agents, supplies.secrets, lambda line: show(config, line)
-            )
+        models.make_ready(settings.job, supplies.agents, supplies.secrets, lambda line: show(config, line))
         with (
             waiting(config, "waiting for the results directory and the locks of jobs in it"),
             interrupts_of(config).held(),
         ):
-            sandbox_of(config, settings.job.sandbox)  # fails before the directory of the job is made
+            # These two fail before the directory of the job is made.
+            sandbox_of(config, settings.job.sandbox)
+            if work.sandboxes:
+                supplies.check_runtime(settings.job)
             begun = begin(_request(config, work))
             job = _enter(config, begun.bundle, supplies, begun)
         with waiting(config, "starting the gateway and looking at the container engine"):
@@ -158,6 +158,7 @@ def _request(config: pytest.Config, work: Work) -> Request:
         benchmarks=work.benchmarks,
         partial=is_partial(config),
         narrowed=is_narrowed(config),
+        split=state_of(config).split,
         unselected_agents=unselected_agents(config),
         named=is_named(config),
         distributed=_is_distributed(config),

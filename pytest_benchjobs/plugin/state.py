@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..job.job_settings import JobSettings
     from ..job.running import RunningJob
+    from ..model.errors import InputError
+    from ..model.job import Split
     from ..model.known_failure import Known
     from ..scoring.protocol import Scorer
     from ..sources.protocol import ScenarioRef, Source
@@ -37,6 +39,8 @@ class State:
     """Directory -> name of the benchmark that a hook or the ini file gave it; None: not read yet."""
     agents: dict[str, Agent] | None = None
     scorers: dict[str, Scorer] | None = None
+    broken_agents: dict[str, InputError] = dataclasses.field(default_factory=dict)
+    """Errors of wrong agent files, by the names of their agents."""
     are_agents_checked: bool = False
     filters: Filters | None = None
     tags: dict[str, pytest.MarkDecorator | None] = dataclasses.field(default_factory=dict)
@@ -50,8 +54,10 @@ class State:
     problem: str | None = None
     """A contradiction between the options and the collected items."""
 
+    pasted: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    """Node id of a task directory or a manifest, or name of a benchmark -> names of trials that ids request."""
     chosen: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    """Node id of a task directory or a manifest, or name of a benchmark -> names of trials selected by their ids."""
+    """Those of them beside which the others are left out, as no other argument requests all."""
     collected: dict[tuple[str, str], list[tuple[pytest.Collector, Sequence[ScenarioRef]]]] = (
         dataclasses.field(default_factory=dict)
     )
@@ -64,6 +70,10 @@ class State:
     """Labels of the agents of these trials."""
     has_unselected: bool = False
     """True if trials were left out by anything but node ids."""
+    to_split: Sequence[pytest.Item] = ()
+    """Items to split into shards, where not all selected ones are."""
+    split: Split | None = None
+    """Shards of the job, of which this session runs one."""
     planned: int = 0
     """Number of trials to run."""
     explained: int = 0

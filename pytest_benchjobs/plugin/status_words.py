@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _EXPLAINED = 1000
 """Most failures of a process that quote logs: pytest keeps reports in memory, and 10,000 quotes are not read."""
+TOLD = pytest.StashKey[tuple[Sequence[tuple[str, str | int | float]], bool]]()
+"""Properties of the reported result of an item, and whether the report was of a call that failed."""
 _Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
@@ -63,18 +65,30 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
                 report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
                 report.longrepr = harmless(explained(item.config, result, item.landed))
-            item.properties = properties(result)
             job = state_of(item.config).job
             if job is not None and not is_worker(item.config):
                 for landed in item.landed:
                     job.record(landed)
-        if tells or report.when == "teardown":
-            report.user_properties = [*report.user_properties, *item.properties]
+        add_properties(item, report, result if tells else None)
         if report.when == "teardown":
             # Release the memory. A plugin that reruns the item gets a new trial.
             item.result = None
             item.landed = ()
-            item.properties = ()
+
+
+def add_properties(item: pytest.Item, report: pytest.TestReport, told: TrialResult | None) -> None:
+    """Add the properties of a result to the report that tells it, and to that of the teardown.
+
+    pytest's JUnit file takes those of the teardown. A test that fails in its call and again in its teardown is two
+    cases there: the first has the properties of the call, and no trial must count twice.
+    """
+    if told is not None:
+        item.stash[TOLD] = properties(told), report.when == "call" and report.failed
+    listed, has_case = item.stash.get(TOLD, ((), False))
+    if told is not None or (report.when == "teardown" and not (has_case and report.failed)):
+        report.user_properties = [*report.user_properties, *listed]
+    if report.when == "teardown" and TOLD in item.stash:
+        del item.stash[TOLD]
 
 
 def explained(config: pytest.Config, result: TrialResult, landed: Sequence[TrialResult]) -> str:
@@ -178,6 +192,8 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
     bench: Mapping[str, Any] | None = getattr(report, "bench", None)
     if bench is None or hasattr(report, "wasxfail") or report.outcome not in ("passed", "failed"):
         return None
+    if report.when == "teardown":
+        return None  # an interactive test, whose trial ended after its function
     score = "" if bench["score"] is None else f" score={number(bench['score'])}"
     score += " reused" if bench["reused"] else ""
     if config.option.verbose > 1 and bench["engine_retries"]:
@@ -188,8 +204,6 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         if _is_surprise(report):
             return None
         return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
-    if report.passed:
-        return None  # an interactive test, whose trial ended after its function
     if bench["class"] == "engine_unavailable":
         # The summary reports the engine's problem once.
         return "no engine", "E", ("ERROR engine_unavailable", {"red": True})

@@ -28,6 +28,7 @@ from ..settings.table import BY_NAME
 from ..store.outline import whole
 from ..store.text import clean, harmless, one_line
 from . import known
+from .catalogue import hiding
 from .items import TrialItem
 from .job_settings import settings_of
 from .progress import say
@@ -63,7 +64,13 @@ def announce(config: pytest.Config, job: Job, work: Work) -> None:
         f"{policy}), {job.config.concurrency} at a time, "
         f"job {job.bundle.id}{' (resumed)' if job.resumed else ''}"
     )
-    names = unread(job.config.params, job.config.agents, agents_of(config))
+    agents = agents_of(config)
+    for line in (
+        *hiding(config, work.benchmarks),
+        *(f"warning: an agent is left out: {error}" for error in state_of(config).broken_agents.values()),
+    ):
+        terminal.write_line(f"bench: {one_line(line, 500)}")
+    names = unread(job.config.params, job.config.agents, agents)
     read_by_benchmarks = _of_benchmarks(config) & job.config.params.keys() if names else ()
     if names := tuple(name for name in names if name not in read_by_benchmarks):
         many = "parameters" if len(names) > 1 else "parameter"
@@ -319,9 +326,7 @@ def _list_errors(job: Job, terminal: pytest.TerminalReporter, errors: Sequence[T
     terminal.write_line("")
     classes = Counter(result.failure.class_ if result.failure else "unknown" for result in errors)
     counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
-    terminal.write_line(
-        f"{counted(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
-    )
+    terminal.write_line(f"{counted(len(errors), 'error')} without a score: {one_line(counts, 300)}", red=True)
     if (problem := job.trials.engine_problem) is not None:
         terminal.write_line(f"  {harmless(one_line(problem.message, 500))}")
         errors = [

@@ -13,7 +13,7 @@ import pytest
 from ..model.policy import EACH
 from ..model.result import Outcome
 from . import interactive
-from .distribution import INPUT, write
+from .distribution import EMPTY_SHARD, INPUT, write
 from .fixtures import Fixtures
 from .interrupts import ending_flight
 from .items import ItemTicket, TrialItem
@@ -21,6 +21,7 @@ from .loop import apart, around, quiet_trial_threads
 from .options import usage_error
 from .selection import is_narrowed, left_to_scenarios
 from .session import join_job, submit
+from .shards import is_empty
 from .state import state_of
 from .work import work_of
 
@@ -38,7 +39,11 @@ def leave_word(session: pytest.Session) -> None:
     """Leave a message for the controller that trials were collected, before xdist reports the collection."""
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     tests = interactive.driven(session.items)
+    meeting = Path(session.config.workerinput[INPUT]["meeting"])  # type: ignore[attr-defined]
+    meeting.mkdir(mode=0o700, exist_ok=True)
     if not trials and not tests:
+        if is_empty(session.config):
+            (meeting / EMPTY_SHARD).touch()
         return
     state = state_of(session.config)
     word = {
@@ -47,12 +52,11 @@ def leave_word(session: pytest.Session) -> None:
         "others": bool(trials),
         "ordinary": len(session.items) - len(trials),
         "narrowed": is_narrowed(session.config),
+        "split": None if state.split is None else state.split.model_dump(mode="json"),
         "unselected": [*state.unselected],
         "left_out": [*state.left_out],
         "notes": [*left_to_scenarios(session.config), *state.notes],
     }
-    meeting = Path(session.config.workerinput[INPUT]["meeting"])  # type: ignore[attr-defined]
-    meeting.mkdir(mode=0o700, exist_ok=True)
     write(meeting / "collected.json", json.dumps(word))
 
 

@@ -185,7 +185,9 @@ def annotate(
 
 def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotation]:
     counts = totals(results)
-    mean = "" if counts.mean_score is None else f", mean score {mean_text(counts.mean_score)}"
+    agents = {result.agent.label for result in results}
+    is_known = counts.mean_score is not None and len(agents) == 1
+    mean = f", mean score {mean_text(counts.mean_score)}" if is_known else ""
     passed = f"{counts.passed} of {counts.trials} trials passed, {counts.failed} failed{mean}"
     told = [Annotation("notice", "benchmark", f"job {record.id}: {passed}")]
     broken = [result for result in results if result.outcome is Outcome.ERROR]
@@ -193,7 +195,7 @@ def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotatio
         first = broken[0].failure
         reason = f", the first: {first.class_}: {first.message}" if first else ""
         errors = f"{len(broken)} of {counts.trials} trials have no score{reason}"
-        told.append(Annotation("warning", "benchmark: infrastructure errors", errors))
+        told.append(Annotation("warning", "benchmark: errors without a score", errors))
     return told
 
 

@@ -42,8 +42,11 @@ def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
 def _head(comparison: Comparison) -> Iterator[str]:
     yield f"Comparison ID: {comparison.id}"
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        known = [job for job in side.jobs if job not in side.spec]
-        of = f" (job {', '.join(known[:5])})" if known else ""
+        jobs = [job for job in side.jobs if job not in side.spec]
+        told = [f"job {', '.join(jobs[:5])}"] if jobs else []
+        if len(side.agents) == 1 and side.agents[0] != side.spec:
+            told.append(one_line(side.agents[0], 100))
+        of = f" ({'; '.join(told)})" if told else ""
         yield f"{letter}: {one_line(side.spec, 300)}{of}"
     benchmarks = dict.fromkeys(row.benchmark for row in comparison.rows)
     yield "Benchmarks: " + (", ".join(one_line(name, 100) for name in benchmarks) or "-")

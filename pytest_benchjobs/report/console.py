@@ -29,7 +29,7 @@ AGENT_COLUMNS: Sequence[Shown] = (
     (Column("mean", number=True), lambda row: mean_text(row.mean_scored)),
     (Column("tokens", number=True, rare=True), lambda row: tokens(row.input_tokens, row.output_tokens)),
     (Column("cost", number=True, rare=True), lambda row: cost(row.cost_usd, more=bool(row.unpriced))),
-    (Column("time", number=True), lambda row: duration(row.seconds)),
+    (Column("time (sum)", number=True), lambda row: duration(row.seconds)),
 )
 """Columns of `Summary`: `mean` is over the trials that have a score, what follows are sums over trials."""
 METRIC_COLUMNS: Sequence[Shown] = (
@@ -47,7 +47,8 @@ _REPORT_ONLY = ("partial", "pass rate")
 def describe(result: TrialResult) -> str:
     """Describe a result in one line of ASCII: `score 0.75 >= 0.5 (passed) codex:gpt-5.5 a2 4m12s`.
 
-    An error has no score: `error (engine_lost) oracle a1 3s`.
+    An error has no score: `error (engine_lost) oracle a1 3s`. Where the score is not the cause, the cause is told:
+    `failed in spite of its score 1.0 (agent_crashed) oracle a1 3s`.
     """
     took = f"reused from {result.reused.job}" if result.reused else duration(result.seconds)
     return f"{verdict_text(result)} {_ascii(result.agent.label, 80)} a{result.attempt} {took}"
@@ -65,9 +66,10 @@ def verdict_text(result: TrialResult) -> str:
         score, threshold = number(result.score), number(result.threshold)
         if score == threshold and sign == "<":
             score = repr(result.score)
-        # The verdict of several attempts may differ from that of their mean.
-        below = sign == "<" and result.outcome is Outcome.PASSED
-        verdict = f"score {score}" if below else f"score {score} {sign} {threshold}"
+        verdict = f"score {score} {sign} {threshold}"
+        # The verdict of several attempts may differ from that of their mean; an agent that crashed has failed anyhow.
+        if (sign == ">=") is not (result.outcome is Outcome.PASSED):
+            verdict = f"score {score}" if sign == "<" else f"failed in spite of its score {score}"
     return f"{verdict} ({why})"
 
 

@@ -85,9 +85,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[str, Any]]:
     """Yield the trials of a job, by run. Raises InputError: there is no such job, or its files cannot be read."""
-    record = history.job(job_id)
-    if record is None:
-        raise InputError(f"there is no job {job_id} in {directory}")
+    record = history.record(job_id)
     root = JobBundle(directory, job_id).root
     resolved = os.path.realpath(root)
     for row in history.each_trial(job_id):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +28,10 @@ _GRAVITY = tuple(_ALERTS)
 _ROWS = 50
 _NOTES = 20
 _LINES = 20
+_WIDEST, _LEAST = 160, 24
+"""Characters of a line of a terminal at most, and of the name of an agent that is cut so that the line fits."""
 _NONE = "-"
+_COMMAND = re.compile("`[^`]*`")
 
 Line = tuple[str, str | None]
 """A line and its colour, if any."""
@@ -89,10 +94,20 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
     yield from _most(report.notes, lambda note: [(f"note: {one_line(note, 500)}", None)])
 
 
+def terminal_lines(report: GateReport) -> Iterator[Line]:
+    """Yield `gate_lines` in at most 160 characters each; the rest goes on below, indented. Commands stay whole."""
+    for text, colour in gate_lines(report):
+        below = " " * (len(text) - len(text.lstrip()) + 2)
+        glued = _COMMAND.sub(lambda command: command[0].replace(" ", "\0"), text)
+        for part in textwrap.wrap(glued, _WIDEST, subsequent_indent=below, break_on_hyphens=False):
+            yield part.replace("\0", " "), colour
+
+
 def _changes(report: GateReport) -> tuple[tuple[str, Sequence[Change], str], ...]:
     return (
         ("broke", report.broke, "red"),
         ("suspects: worse than before, not proven", report.suspects, "yellow"),
+        ("no longer pass in all attempts, as they did before", report.slipped, "yellow"),
         ("fixed", report.fixed, "green"),
     )
 
@@ -145,7 +160,7 @@ def shown_change(metric: str, value: float | None) -> str:
 
 
 def _against(report: GateReport, baseline: str, quote: Callable[[str, int], str]) -> str:
-    jobs = some((quote(job, 100) for job in report.baseline_jobs), 3)
+    jobs = some((quote(job, 100) for job in report.baseline_jobs if job not in baseline), 3)
     return f"baseline {quote(baseline, 200)}{jobs and f' ({jobs})'}, policy {report.policy.value}"
 
 
@@ -158,7 +173,7 @@ def _figures(report: GateReport, quote: Callable[[str, int], str]) -> Iterator[s
     if report.errors:
         share = 100 * report.errors / max(report.attempts, report.errors)
         attempts = f"{report.errors} of {report.attempts} attempts ({share:.1f} %)"
-        yield f"{attempts} ended in an infrastructure error, which has no score"
+        yield f"{attempts} ended in an error without a score"
     for name, metric, before, now in (
         ("cost", "cost", report.before_cost, report.now_cost),
         ("time", "duration", report.before_seconds, report.now_seconds),
@@ -274,7 +289,6 @@ def _references(groups: Sequence[tuple[str, Sequence[ScenarioRef]]]) -> Iterator
 
 def _rule(found: RuleReport, report: GateReport) -> Iterator[Line]:
     metric = found.rule.metric
-    of = " ".join(one_line(text, 80) for text in (found.benchmark, found.agent) if text)
     figures: list[str] = []
     if found.before is not None:
         figures.append(f"{shown_value(metric, found.before)} -> {shown_value(metric, found.now)}")
@@ -290,9 +304,13 @@ def _rule(found: RuleReport, report: GateReport) -> Iterator[Line]:
         figures.append(f"p={_p(found.p_value)}".replace("=<", "<"))
     if found.detectable is not None:
         figures.append(f"detectable drop {_detectable(found)}")
-    name = f"{one_line(found.rule.text, 100)}{of and f' of {of}'}"
+    name, told = one_line(found.rule.text, 100), ", ".join(figures)
+    for place, word in ((found.benchmark, "of "), (found.agent, "" if found.benchmark else "of ")):
+        if place:
+            room = _WIDEST - 16 - len(name) - len(word) - len(told)
+            name = f"{name} {word}{one_line(place, max(_LEAST, min(80, room)))}"
     colour = None if found.verdict is GateVerdict.OK else _ALERTS[found.verdict][1]
-    yield f"{found.verdict.value:12} {name}: {', '.join(figures)}", colour
+    yield f"{found.verdict.value:12} {name}: {told}", colour
     in_figures = found.change is not None and found.verdict in (GateVerdict.OK, GateVerdict.REGRESSED)
     for text in ("" if in_figures or found.why in report.why else found.why, found.advice):
         if text:
@@ -316,6 +334,9 @@ def changed_line(change: Change, several: bool) -> str:
         f"passed {change.before_passed} of {change.before_attempts} before",
         f"{change.now_passed} of {change.now_attempts} now",
         "" if p is None else f"p={p:.3f}",
+        "failed in spite of a full score, as where an agent crashed"
+        if change.now == 1 and change.now_passed < change.now_attempts
+        else "",
         "critical" if change.critical else "",
         "" if change.known is None else f"known: {change.known.mode.value}{_reason(change)}",
     )

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from junitparser import JUnitXml, JUnitXmlError, TestCase, TestSuite
+from junitparser import JUnitXml, JUnitXmlError, Properties, TestCase, TestSuite
 
 from ..model.errors import InputError
 from .properties import DECLARATION
@@ -23,8 +25,10 @@ class _Suite:
 
     first: TestSuite
     properties: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
-    cases: dict[_Key, list[TestCase]] = dataclasses.field(default_factory=dict)
-    """Cases by name. A file may have a case twice: pytest adds one for an error in a fixture. They belong together."""
+    cases: dict[_Key, tuple[int, list[TestCase]]] = dataclasses.field(default_factory=dict)
+    """Cases by name, with the number of their file: a later one counts. A file may have a case twice: pytest adds one
+    for an error in a fixture. They belong together."""
+    files: int = 0
     suites: dict[str | None, _Suite] = dataclasses.field(default_factory=dict)
 
     def add(self, suite: TestSuite) -> None:
@@ -35,7 +39,8 @@ class _Suite:
         cases: dict[_Key, list[TestCase]] = {}
         for case in suite.iterchildren(TestCase):
             cases.setdefault((case.classname, case.name), []).append(case)
-        self.cases.update(cases)
+        self.files += 1
+        self.cases.update({key: (self.files, alike) for key, alike in cases.items()})
         _add_all(self.suites, suite.testsuites())
 
     def joined(self) -> TestSuite:
@@ -46,11 +51,35 @@ class _Suite:
                 setattr(suite, name, getattr(self.first, name))
         for name, value in self.properties:
             suite.add_property(name, value)
-        for cases in self.cases.values():
+        for cases in self._united():
             suite.extend(cases)
         suite.extend([nested.joined() for nested in self.suites.values()])
         suite.update_statistics()
         return suite
+
+    def _united(self) -> Iterable[list[TestCase]]:
+        """Return the cases of each test; a trial by `NAME::x`, as of earlier versions, is the one by `PATH::x`.
+
+        Where two paths have a trial of one name, neither is meant.
+        """
+        trials: dict[tuple[str, str | None], list[_Key]] = {}
+        for key, (_, cases) in self.cases.items():
+            if (benchmark := self._benchmark(cases[0])) is not None:
+                trials.setdefault((benchmark.replace("/", "."), key[1]), []).append(key)
+        united = {**self.cases}
+        for (benchmark, name), keys in trials.items():
+            if len(keys) == 2 and (benchmark, name) in keys:
+                first, other = keys
+                united[first] = max(self.cases[first], united.pop(other), key=operator.itemgetter(0))
+        return [cases for _, cases in united.values()]
+
+    def _benchmark(self, case: TestCase) -> str | None:
+        """Return the benchmark of a trial, which pytest's own file has with the case, ours as the suite; else None."""
+        for one in itertools.chain.from_iterable(case.iterchildren(Properties)):
+            if one.name == "bench_benchmark":
+                return str(one.value)
+        is_ours = any(name == "bench_job" for name, _ in self.properties)
+        return str(self.first.name) if is_ours else None
 
 
 def merge_junit(paths: Sequence[Path]) -> tuple[bytes, int]:

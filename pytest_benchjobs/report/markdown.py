@@ -89,7 +89,8 @@ def _lines(
         counts.cancelled and f"{counts.cancelled} cancelled",
         counts.skipped and f"{counts.skipped} skipped",
     )
-    mean = counts.mean_score
+    rows = by_agent(results)
+    mean = counts.mean_score if len(rows) == 1 else None  # the table has that of each agent
     of_scored = "" if mean is None else f"; mean score {mean_text(mean)} of those with a score"
     yield f"{record.status.value}: {counts.trials} {what}, {outcomes}{of_scored}"
     yield ""
@@ -100,7 +101,6 @@ def _lines(
     if missing > 0:
         yield f"{missing} planned trials did not run."
         yield ""
-    rows = by_agent(results)
     yield from table(rows, AGENT_COLUMNS, len(rows))
     if used := used_of_limits(record):
         yield from (f"Models: {', '.join(used)}.", "")

@@ -42,9 +42,7 @@ def summary_document(
 
     Raises InputError: there is no such job.
     """
-    record = history.job(job_id)
-    if record is None:
-        raise InputError(f"there is no job {job_id} in {directory}")
+    record = history.record(job_id)
     bundle = JobBundle(directory, job_id)
     live = Live() if record.status.ended else live_state(bundle.root)
     config = stored(record).config

@@ -51,10 +51,9 @@ def _sources(root: Path, place: str, benchmark: str) -> Sequence[Any]:
     """Return sources that may have the scenario: the path in the node id, else what the name means in the project."""
     if (source := open_source(root / place)) is not None:
         return [source]
-    from ..sources.finder import Finder
-    from ..store.project import benchmark_directories, named_benchmarks
+    from ..sources.project import finder_of
 
-    finder = Finder(benchmark_directories(root), named_benchmarks(root))
+    finder = finder_of(root)
     if benchmark in finder.named:
         return finder.sources(finder.named[benchmark])
     below = [one for one in find_sources(root) if one.benchmark == benchmark]

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ..analysis.summary import Summary, summarise
 from ..analysis.trials import grouped
@@ -13,8 +14,10 @@ from ..model.job import JobRecord
 from ..model.metric import Metric
 from ..model.result import Outcome, TrialResult
 from ..settings.table import BY_NAME
-from .documents.summary import MetricFigures
 from .units import cost, percent, tokens
+
+if TYPE_CHECKING:
+    from .documents.summary import MetricFigures
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[Summary]:
@@ -64,6 +67,10 @@ def by_metric(results: Iterable[TrialResult]) -> Iterator[tuple[str, MetricFigur
 def metric_figures(trials: Iterable[Iterable[Metric]]) -> Iterator[MetricFigures]:
     """Yield the mean of each metric of trials, in the order they first appear."""
     by_name = grouped(itertools.chain.from_iterable(trials), lambda metric: metric.name)
+    if not by_name:
+        return
+    from .documents.summary import MetricFigures  # imports documents of many commands
+
     for name, values in by_name.items():
         newest = values[-1]
         yield MetricFigures(

@@ -155,9 +155,7 @@ def training_rows(
 
     Raises InputError: there is no such job.
     """
-    record = history.job(job_id)
-    if record is None:
-        raise InputError(f"there is no job {job_id} in {directory}")
+    record = history.record(job_id)
     root = JobBundle(directory, job_id).root
     scenarios = Scenarios()
     for row in history.grouped_trials(job_id):

@@ -9,6 +9,7 @@
     program/         the one program of ours inside sandboxes, in C: first process, door, rules of routing
     door.py          how an agent reaches the gateway
     handoff.py       the other end of the door; proxy.py: the proxy of a network `allowlist`, which has one too
+    relay.py         what carries connections to both where no socket can be mounted
     command_timeout.py  deadline of a command, and its output as it comes
     host_command.py  a command of this machine, run as in a sandbox
 

@@ -2,7 +2,7 @@
 
 A program in the container (the door) creates it and sends it here over a unix socket, with its process id. So calls are
 accepted in the container's own network, which nothing else reaches, and only there. The gateway and the proxy of a
-network `allowlist` have one each.
+network `allowlist` have one each. A relay (`relay.py`) sends a unix socket of this machine in its place.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _receive(connection: socket.socket) -> tuple[socket.socket, int] | None:
     except OSError:
         os.close(descriptors[0])
         return None
-    if len(message) == 4 and pid > 0 and _listens_on_loopback(handed):
+    if len(message) == 4 and pid > 0 and _listens_here(handed):
         os.set_inheritable(handed.fileno(), False)
         handed.setblocking(False)
         return handed, pid
@@ -63,10 +63,14 @@ def _receive(connection: socket.socket) -> tuple[socket.socket, int] | None:
     return None
 
 
-def _listens_on_loopback(handed: socket.socket) -> bool:
+def _listens_here(handed: socket.socket) -> bool:
+    """Return True if nobody can connect from outside of the network, or the file system, of whoever made it."""
     return (
-        handed.family == socket.AF_INET
-        and handed.type == socket.SOCK_STREAM
+        handed.type == socket.SOCK_STREAM
         and handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-        and handed.getsockname()[0] == "127.0.0.1"
+        and (
+            # A file in a private directory, as a relay's; a name without one is seen in the whole network.
+            (handed.family == socket.AF_UNIX and str(handed.getsockname()).startswith("/"))
+            or (handed.family == socket.AF_INET and handed.getsockname()[0] == "127.0.0.1")
+        )
     )

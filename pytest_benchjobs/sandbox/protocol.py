@@ -49,9 +49,7 @@ class Mount:
     source: Path
     """Has to stay there until the sandbox is removed: engines look for it whenever they start it or copy files."""
     target: str
-    """Absolute path in the sandbox."""
-    may_be_copied: bool = False
-    """True: an engine that does not see this machine's files may get a copy. Never for sockets."""
+    """Absolute path in the sandbox. Where an engine does not see this machine's files, it gets a copy of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +111,10 @@ class SandboxSpec:
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    relayed: tuple[Mount, ...] = ()
+    """Sockets among its mounts that the provider cannot mount: it fills this in, and carries connections to them."""
+    delivered: tuple[tuple[str, str], ...] = ()
+    """Directories among its mounts that the provider was given, by target and the provider's name: it fills this in."""
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
     grading: bool = False
@@ -121,6 +123,10 @@ class SandboxSpec:
     """Of the network `allowlist`."""
     limited: bool = False
     """Its network is an allowlist, now or later."""
+    runtime: str | None = None
+    """Runtime of the engine; None: the engine's own."""
+    notes: tuple[str, ...] = ()
+    """For the result."""
     trusted: bool = False
     """The agent in it may remove our programs, but would not replace them."""
 
@@ -361,6 +367,14 @@ class SandboxProvider(Protocol):
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
+
+
+@runtime_checkable
+class HasRuntimes(Protocol):
+    """A provider whose engine runs containers by one of several runtimes. Others do not have the method."""
+
+    def runtimes(self) -> tuple[str, ...]:
+        """Return the names of the runtimes, the usual one first. EngineUnavailable: the engine does not answer."""
 
 
 class ImageSupply(Protocol):

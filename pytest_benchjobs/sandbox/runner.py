@@ -1,7 +1,8 @@
-"""Runs programs in a sandbox, by one command that lasts: `serve` of our program (`program/frames.h`)."""
+"""Commands of our program that last and speak frames (`program/frames.h`), and `serve`, which runs programs."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import itertools
 import math
@@ -19,7 +20,7 @@ from .program import PROGRAM
 from .protocol import ExecResult, Sandbox, Sink, Stopping
 
 _FRAME = struct.Struct("<BxHI")
-HELLO, RUN, UNFED, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hruickoex"
+HELLO, RUN, UNFED, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT, TAKEN = b"hruickoext"
 """Kinds of frames."""
 _BEGINNING = _FRAME.pack(HELLO, 0, 0)
 MOST = 1 << 16
@@ -84,7 +85,7 @@ def serving(sandbox: Sandbox, mode: Literal["alone", "open"] | None = None) -> R
 
 
 class Frames:
-    """The frames of one `serve`: its output comes in pieces of any size, in one thread; any thread may write."""
+    """The frames of one such command: its output comes in pieces of any size, in one thread; any thread may write."""
 
     def __init__(self, take: Callable[[int, int, bytes], None]) -> None:
         self._take = take
@@ -127,22 +128,22 @@ class Frames:
                 self._send(_FRAME.pack(kind, number, len(part)) + part)
 
 
-class Runner:
-    """One `serve` in a sandbox, as root, up to `close`. Where that fails, what is run is an InfrastructureError."""
+class Lasting(abc.ABC):
+    """One command of our program in a sandbox, as root, which speaks frames with us up to `close`."""
 
-    def __init__(self, sandbox: Sandbox, mode: str | None) -> None:
+    def __init__(self, sandbox: Sandbox, *arguments: str) -> None:
         self._sandbox = sandbox
-        self._command = (PROGRAM, "serve", *(() if mode is None else (mode,)))
-        self._patience = _PATIENCE if mode == "open" else math.inf
+        self.command = (PROGRAM, *arguments)
         self._frames = Frames(self._take)
-        self._calls: dict[int, queue.Queue[tuple[int, bytes]]] = {}
-        self._lock = threading.Lock()
-        self._numbers = itertools.cycle(range(1, _ASKED))
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="bench-runner", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"bench-{arguments[0]}", daemon=True)
         self._thread.start()
+
+    @abc.abstractmethod
+    def _take(self, kind: int, number: int, content: bytes) -> None:
+        """Take a frame, in the thread that reads."""
 
     def await_hello(self) -> None:
         """Wait until it is there, or raise why it is not."""
@@ -156,7 +157,7 @@ class Runner:
 
     @property
     def has_ended(self) -> bool:
-        """True if it runs nothing any more."""
+        """True if it does nothing any more."""
         return self._ended.is_set() or self._stopping.is_set()
 
     def close(self) -> None:
@@ -166,6 +167,38 @@ class Runner:
             with contextlib.suppress(Exception):
                 self._frames.write(KILL, 0)
         self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            ended: ExecResult = self._sandbox.exec(
+                self.command,
+                timeout=_LONGEST,
+                sink=lambda _: None,
+                stdout=self._frames.feed,
+                stdin=self._frames.attach,
+                user="root",
+                workdir="/",
+                stopping=Stopping(self._stopping.is_set, lambda _: None, _END),
+            )
+            if not self._stopping.is_set():
+                what = f"our program in the sandbox ended early, with status {ended.exit_status}"
+                # It ends by itself where it hears no more of us.
+                self._error = EnvironmentFailed(what) if ended.exit_status else OutputLost(what)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+class Runner(Lasting):
+    """One `serve` in a sandbox, up to `close`. Where that fails, what is run is an InfrastructureError."""
+
+    def __init__(self, sandbox: Sandbox, mode: str | None) -> None:
+        self._patience = _PATIENCE if mode == "open" else math.inf
+        self._calls: dict[int, queue.Queue[tuple[int, bytes]]] = {}
+        self._lock = threading.Lock()
+        self._numbers = itertools.cycle(range(1, _ASKED))
+        super().__init__(sandbox, "serve", *(() if mode is None else (mode,)))
 
     def run(
         self,
@@ -277,24 +310,3 @@ class Runner:
             with contextlib.suppress(queue.Full):
                 waiting.put((kind, content), timeout=_LOOK)
                 return
-
-    def _serve(self) -> None:
-        try:
-            ended: ExecResult = self._sandbox.exec(
-                self._command,
-                timeout=_LONGEST,
-                sink=lambda _: None,
-                stdout=self._frames.feed,
-                stdin=self._frames.attach,
-                user="root",
-                workdir="/",
-                stopping=Stopping(self._stopping.is_set, lambda _: None, _END),
-            )
-            if not self._stopping.is_set():
-                what = f"our program in the sandbox ended early, with status {ended.exit_status}"
-                # It ends by itself where it hears no more of us.
-                self._error = EnvironmentFailed(what) if ended.exit_status else OutputLost(what)
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._ended.set()

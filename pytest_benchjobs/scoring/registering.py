@@ -6,13 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..model.errors import InputError
 from ..sources.callables import call_fault, name_scorer, scorer_name
 from ..system.cutting import beginning_of
 from .builtin import builtin_scorers
 from .protocol import Scorer
+
+if TYPE_CHECKING:
+    from ..sources.protocol import Source
 
 GROUP = "benchjobs.scorers"
 _Function = TypeVar("_Function", bound=Scorer)
@@ -55,6 +58,18 @@ def marked_scorers(module: ModuleType) -> Mapping[str, Scorer]:
         if found.setdefault(name, value) is not value:
             raise InputError(f"@scorer({name!r}) of {where}: another function has this name, too; rename one")
     return found
+
+
+def add_scorers_of(source: Source, scorers: dict[str, Scorer]) -> None:
+    """Add the functions that a benchmark in Python has as scorers. InputError: a name is taken."""
+    for name, function in getattr(source, "scorers", {}).items():
+        if scorers.setdefault(name, function) is not function:
+            raise InputError(
+                f"@scorer({name!r}) of {function.__module__}.{function.__qualname__}: there is another scorer of "
+                "this name; rename it",
+                path=source.path,
+                line=function.__code__.co_firstlineno,
+            )
 
 
 def installed_scorers() -> Mapping[str, Scorer]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 
+from .defaults import DEFAULT_AGENT_TIMEOUT
 from .setting import Setting
 
 EVERY = "*"
@@ -49,6 +50,9 @@ _SELECTION = (
         usual=True),
     Setting("seed", "whole", "N", "seed of --bench-sample (default: 0)", per_benchmark=True),
     Setting("shard", "shard", "I/N", "only part I of N of all scenarios, for several machines"),
+    Setting("shard_durations", "text", "FILE",
+        "split by the durations in FILE, the same for all shards: a baseline.json, a report.json or a job's directory",
+        in_files=False),
     Setting("from", "text", "JOB[:STATE,...]",
         "only the trials of this earlier job; only those that passed, failed, ...",
         once=True, forgotten=True, in_files=False, apart=True),
@@ -85,7 +89,8 @@ _RUNNING = (
         "trials at a time in the whole job, shared among xdist workers (default: 10)",
         aliases=("n_concurrent_trials", "n_concurrent"), console=("--n-concurrent-trials",), resumable=True,
         usual=True),
-    Setting("agent_timeout", "number", "SECONDS", "time for an agent (default: the scenario's own, else 7200)",
+    Setting("agent_timeout", "number", "SECONDS",
+        f"time for an agent (default: the scenario's own, else {DEFAULT_AGENT_TIMEOUT:g})",
         aliases=("timeout", "timeout_seconds"), console=("--timeout",), per_benchmark=True, signed="limits",
         resumable=True, usual=True),
     Setting("scorer_timeout", "number", "SECONDS", "time for a scorer (default: its own, else 1800)",
@@ -200,6 +205,12 @@ _SANDBOXES = (
     Setting("no_docker", "flag", "",
         "same as --bench-sandbox local: run on the programs of this machine, and skip what needs an image",
         in_files=False, apart=True),
+    Setting("runtime", "text", "NAME",
+        "runtime of the engine for containers of trials, such as runsc (gVisor; `benchjobs doctor` lists what it has)",
+        signed="runtime"),
+    Setting("headroom", "number", "X",
+        "where a scenario names one number for cpus or memory, allow X times that much (default: 1)",
+        signed="headroom"),
     Setting("image_map", "map", "FROM=TO", "use image TO wherever a scenario names FROM, repeatable"),
     Setting("build_args", "table", "KEY=VALUE", "a build argument for every Dockerfile, repeatable",
         option="bench_build_arg", aliases=("build_arg",)),

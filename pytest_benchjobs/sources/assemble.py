@@ -68,6 +68,9 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     yield from _faults_of_services(written, directory)
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
+    for key in ("cpus", "memory"):
+        if (amount := getattr(written, key)) is not None and amount.request > amount.limit:
+            yield (key, "request"), "is more than the limit"
     yield from _faults_of_networks(written)
     yield from ((("mcp_servers", index), why) for index, why in faults_of_servers(written.mcp_servers))
     yield from _faults_of_scorers(written)
@@ -172,7 +175,7 @@ def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
             yield (*place, "type"), "is for turns of a conversation; write `expect` and `forbid` in `turns`"
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
-            yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
+            yield (*place, needed), f"is required but missing for a scorer of type {scorer.type!r}"
         yield from _faults_of_python(place, scorer)
         if scorer.runner is not None and (scorer.type != "tests" or scorer.command is not None):
             why = "`command` says how they are run" if scorer.type == "tests" else f"not {scorer.type!r}"
@@ -401,6 +404,11 @@ def _environment(written: WrittenScenario, directory: Path) -> Environment:
             values[key] = directory / values[key]
     values.pop("grading", None)
     values.pop("keep_processes", None)
+    for key in values.keys() & {"cpus", "memory"}:
+        amount = values[key]
+        values |= {key: amount.limit}
+        if amount.request != amount.limit:
+            values[f"{key}_request"] = amount.request
     if values.get("git_history") == "full":
         del values["git_history"]
     if written.healthcheck is not None:

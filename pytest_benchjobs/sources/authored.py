@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import Scenario as LoadedScenario
-from .callables import scorer_name
+from .callables import kind_of, scorer_name
 from .calls import Call, Calls
 from .documents import Document
 from .manifest import ManifestSource, Reading
@@ -142,7 +142,7 @@ def _document(call: Call, keys: Mapping[str, Any], scenarios: object) -> _Python
     """The benchmark as plain data, as if it were read from a manifest."""
     errors: list[InputError] = []
     if not isinstance(scenarios, Iterable):
-        what = "a Scenario; write [Scenario(...)]" if isinstance(scenarios, Scenario) else _kind(scenarios)
+        what = "a Scenario; write [Scenario(...)]" if isinstance(scenarios, Scenario) else kind_of(scenarios)
         raise InputErrors(
             [InputError(f"scenarios: a list is expected, not {what}", path=call.path, line=call.line)]
         )
@@ -166,7 +166,7 @@ def _listed(call: Call, scenarios: Iterable[Any], errors: list[InputError]) -> I
         else:
             errors.append(
                 InputError(
-                    f"scenarios[{number}]: a Scenario is expected, not {_kind(one)}",
+                    f"scenarios[{number}]: a Scenario is expected, not {kind_of(one)}",
                     path=call.path,
                     line=call.line,
                 )
@@ -194,7 +194,7 @@ def _made(function: Callable[..., Any], errors: list[InputError]) -> Iterator[_L
             wrong(f"raises {type(error).__name__}: {str(error)[:300]}{f' for {suffix}' if suffix else ''}")
             return
         if not isinstance(made, Scenario):
-            wrong(f"a Scenario is expected, not {_kind(made)}")
+            wrong(f"a Scenario is expected, not {kind_of(made)}")
             return
         if not suffix:
             yield _Listed(made._keys, made._call)
@@ -326,22 +326,13 @@ def _plain(value: Any, place: Place, document: _PythonDocument) -> Any:
     elif inspect.isfunction(value):
         problem = "a function that is a scorer needs a name: @pytest_benchjobs.scorer(NAME)"
     else:
-        problem = f"{_kind(value)} cannot be used here; text, numbers, lists, tables and paths can"
+        problem = f"{kind_of(value)} cannot be used here; text, numbers, lists, tables and paths can"
     if problem is None:
         return value
     document.errors.append(
         InputError(f"{dotted(place)}: {problem}", path=document.path_at(place), line=document.line(place))
     )
     return None
-
-
-def _kind(value: object) -> str:
-    """Describe a value by its type. The value itself may be long, or raise when it is printed."""
-    return (
-        f"the class {value.__name__}"
-        if isinstance(value, type)
-        else f"a value of type {type(value).__name__}"
-    )
 
 
 def benchmarks_at(path: Path, *, optional: bool = False) -> list[Benchmark]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +50,10 @@ def own_id(written: object) -> object:
 
 
 class Lenders:
-    """Other benchmarks, each opened once. Paths are relative to a directory."""
+    """Other benchmarks, each opened once, for the benchmark `borrower`. Paths are relative to a directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, borrower: Callable[[], str | None] = lambda: None) -> None:
+        self._directory, self._borrower = directory, borrower
         self._opened: dict[str, tuple[Sequence[Source], str | None]] = {}
 
     def find(self, text: str) -> Loan:
@@ -74,7 +74,7 @@ class Lenders:
             if place not in self._opened:
                 # It opens manifests, which borrow.
                 lending = importlib.import_module(".lending", __package__)
-                self._opened[place] = lending.open_benchmark(place, self._directory)
+                self._opened[place] = lending.open_benchmark(place, self._directory, self._borrower())
             sources, licence = self._opened[place]
             for source in sources:
                 for ref in source.refs(scenario.__eq__):

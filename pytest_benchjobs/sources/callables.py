@@ -31,3 +31,12 @@ def call_fault(function: Any, argument: str) -> str | None:
     except ValueError:
         pass  # not written in Python
     return None
+
+
+def kind_of(value: object) -> str:
+    """Describe a value by its type. The value itself may be long, or raise when it is printed."""
+    return (
+        f"the class {value.__name__}"
+        if isinstance(value, type)
+        else f"a value of type {type(value).__name__}"
+    )

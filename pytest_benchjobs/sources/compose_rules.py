@@ -53,7 +53,7 @@ _REASONS = {
     "external_links": "containers that are not part of the trial are not for it",
     "gpus": "GPUs are not for services",
     "mac_address": _ADDRESSES,
-    "runtime": "the engine's own runtime is used",
+    "runtime": "the job says which is used, by --bench-runtime",
     "storage_opt": "set `storage` of the environment instead",
     "use_api_socket": "the engine's socket is not for containers",
     "volumes_from": "name the volume in both services instead",

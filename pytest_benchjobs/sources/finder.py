@@ -6,9 +6,11 @@ which is not imported before it is needed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -210,6 +212,29 @@ class Finder:
             return None
         entry = self.catalogue.find(text)
         return None if isinstance(entry, tuple) else entry
+
+    def hiding(self, names: Iterable[str] | None = None) -> Iterator[str]:
+        """Yield a line for each of these benchmarks, by default all, that hides one of the catalogue by its name.
+
+        Files with entries that are wrong hide nothing: whoever looks a name up is told.
+        """
+        from .catalogue.entry import same
+        from .catalogue.installed import installed
+
+        with contextlib.suppress(InputError):
+            known = {same(name): f"that of the installed package {name}" for name in installed()}
+            for entry in self.catalogue.entries():
+                known |= dict.fromkeys(map(same, (entry.name, *entry.aliases)), f"{entry} of the catalogue")
+            # Reading all names of a project takes longer, and mostly there is nothing to say.
+            wanted = [name for name in (self.named if names is None else names) if same(name) in known]
+            for name in [name for name in wanted if name in self.named]:
+                mine = self.named[name]
+                if mine.entry is None or str(mine.entry) != known[same(name)].split()[0]:
+                    places = [
+                        os.path.relpath(path) for path in (*mine.paths, *(one.path for one in mine.given))
+                    ]
+                    where = f", {places[0]}," if places else ""
+                    yield f"{name} is your own benchmark{where} and hides {known[same(name)]}; rename it to use that"
 
     def is_known(self, name: str) -> bool:
         """Return whether a benchmark has this name, without opening it."""

@@ -77,6 +77,8 @@ class _Memory:
 
 
 _memory = _Memory()
+_headers: dict[Path, tuple[int, WrittenHeader]] = {}
+"""Valid headers of manifests, each with the hash of the text it is from."""
 
 
 class ManifestSource(abc.ABC):
@@ -150,6 +152,12 @@ class ManifestSource(abc.ABC):
                 self._reading = self._read()
             return self._reading.load(scenario_id)
 
+    def line_of(self, scenario_id: str, *place: str | int) -> int | None:
+        """Return the line of what is written of a scenario, as `scorers, 0, type`; of the scenario where it is not."""
+        reading = self._read()
+        self._keep(reading)
+        return reading.document.line(reading.where(reading.ids[scenario_id], place))
+
     def _valid_header(self) -> WrittenHeader:
         if self._header is None:
             self.refs(lambda _: False)
@@ -170,6 +178,15 @@ class Manifest(ManifestSource):
 
     def __init__(self, path: Path) -> None:
         super().__init__(Path(os.path.abspath(path)))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
+
+    def _valid_header(self) -> WrittenHeader:
+        if self._header is None:
+            # Kept however large the file is: to find a benchmark by its name, all manifests of a project are read.
+            text = hash(read_text(self.path))
+            if (known := _headers.get(self.path)) is None or known[0] != text:
+                known = _headers[self.path] = text, super()._valid_header()
+            self._header = known[1]
+        return self._header
 
     def _read(self, *, lists: bool = False) -> Reading:
         text = read_text(self.path)
@@ -208,7 +225,9 @@ class Reading:
         """Scenarios of a small manifest whose keys are valid separately."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._requires: dict[str, Requires] = {}
-        self._lenders = Lenders(self.directory)
+        self._lenders = Lenders(
+            self.directory, lambda: None if self.header is None else self.header.benchmark
+        )
         self._loans: dict[int, tuple[WrittenBorrowed, Loan]] = {}
         """Borrowed scenarios that were validated."""
         self._list_scenarios(data)
@@ -374,18 +393,19 @@ class Reading:
     def _is_borrowed(self, index: int) -> bool:
         return FROM in self._scenarios[index][0][1]
 
+    def where(self, index: int, place: Place) -> Place:
+        """Return the place in the file of one in a scenario, which its variant or `defaults` may have."""
+        layers = self._scenarios[index]
+        for start, table in (*reversed(layers), (("defaults",), self._raw_defaults)):
+            found = _find(table, place) if place else None
+            if found is not None:
+                return (*start, *found)
+        return (*layers[-1][0], *place)
+
     def scenario(self, index: int) -> WrittenScenario | None:
         """One scenario with the defaults filled in; None if it is wrong, with its mistakes noted."""
-        layers = self._scenarios[index]
-        flat = [self._flat(table, place) for place, table in layers]
-
-        def where(place: Place) -> Place:
-            for start, table in (*reversed(layers), (("defaults",), self._raw_defaults)):
-                found = _find(table, place) if place else None
-                if found is not None:
-                    return (*start, *found)
-            return (*layers[-1][0], *place)
-
+        flat = [self._flat(table, place) for place, table in self._scenarios[index]]
+        where = functools.partial(self.where, index)
         written = self._checked.pop(index, None)
         if written is None:
             merged = functools.reduce(_merge, flat, self._defaults)

@@ -14,7 +14,10 @@ WHOLE_CONTAINER = (
     "`grade_in: agent_container`"
 )
 _PATTERN = frozenset("*?[")
-_OF_IMAGE = ("workdir", "cpus", "memory", "storage", "pids", "gpus", "network", "allowed_hosts")
+_OF_IMAGE = (
+    *("workdir", "cpus", "cpus_request", "memory", "memory_request", "storage", "pids", "gpus"),
+    *("network", "allowed_hosts"),
+)
 """Keys of the agent's container that one of another image has as well."""
 
 

@@ -6,13 +6,21 @@ import datetime
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from ..model.base import Capability, Name, ScenarioName, parse_size
 from ..model.hosts import parsed_host
 from ..model.metric import Direction, MetricName, Unit
 from ..model.scenario import MAIN, TOOL_NAME, EnvName, GradeIn, Network, ProviderTool, Validation
-from .complaints import Written
+from .complaints import Written, in_words
 
 Text = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Strict()]
@@ -20,6 +28,7 @@ Count = Annotated[int, Strict()]
 Flag = Annotated[bool, Strict()]
 Duration = Annotated[Number, Field(gt=0, le=31_536_000)]
 """Seconds, at most a year."""
+Processors = Annotated[Number, Field(gt=0, le=4096)]
 ByteSize = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str)]
 Variables = dict[EnvName, str]
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -126,6 +135,36 @@ class WrittenMcpServer(Written):
     """Address of any other server, as the container reaches it."""
 
 
+class WrittenCpus(Written):
+    """Processors: guaranteed, and at most."""
+
+    request: Processors
+    limit: Processors
+
+
+class WrittenMemory(Written):
+    """Memory: guaranteed, and at most."""
+
+    request: ByteSize
+    limit: ByteSize
+
+
+def _two_numbers(one: Any, table: Any) -> BeforeValidator:
+    """A `table` with `request` and `limit`, for which a single number of the type `one` stands as well."""
+    single = TypeAdapter[float](one)
+
+    def read(value: object) -> object:
+        if isinstance(value, dict | Written):
+            return value
+        try:
+            number = single.validate_python(value)
+        except ValidationError as error:
+            raise ValueError(in_words(error.errors(include_url=False)[0])) from None
+        return {"request": number, "limit": number}
+
+    return BeforeValidator(read, json_schema_input_type=one | table)
+
+
 class WrittenEnvironment(Written):
     """The container a scenario runs in."""
 
@@ -148,9 +187,10 @@ class WrittenEnvironment(Written):
     """User of set-up steps; default: the image's own."""
     env: Variables = {}
     """`${VAR}` and `${VAR:-default}` are filled in from the host when a trial starts."""
-    cpus: Annotated[Number, Field(gt=0, le=4096)] | None = None
-    memory: ByteSize | None = None
-    """For example 512M or 2G."""
+    cpus: Annotated[WrittenCpus, _two_numbers(Processors, WrittenCpus)] | None = None
+    """A number, or a table: what is guaranteed as `request`, and the `limit`."""
+    memory: Annotated[WrittenMemory, _two_numbers(ByteSize, WrittenMemory)] | None = None
+    """For example 512M or 2G, or a table with `request` and `limit`."""
     storage: ByteSize | None = None
     """The most that a trial may write, for example 10G."""
     pids: Annotated[Count, Field(ge=16, le=4_194_304)] | None = None

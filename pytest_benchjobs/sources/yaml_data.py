@@ -187,7 +187,7 @@ class YamlBuilder:
             return value
         if event.style == '"':  # the only style that can write characters which cannot be encoded or stored
             problem = unfit(text)
-            if problem is None and any("\ud800" <= char <= "\udfff" for char in text):
+            if problem is None and not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
                 problem = "contains half of a surrogate pair"
             if problem is not None:
                 self.errors.append(self._error(problem, event))

@@ -153,7 +153,7 @@ def baseline_of(file: JsonFile) -> BaselineFile:
     found = file.checked(BaselineFile)
     mistakes: list[tuple[Place, str]] = [
         ((name,), "has characters that are no text")
-        for name in ("name", "jobs", "branch", "commit", "reason")
+        for name in ("name", "jobs", "branch", "commit", "reason", "ran_on")
         if not _is_clean(getattr(found, name))
     ]
     seen: dict[tuple[str, str, str], int] = {}

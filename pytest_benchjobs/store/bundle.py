@@ -173,23 +173,26 @@ class JobBundle:
         if (found := self._found(trial)) is not None:
             write_atomically(found[0] / RESULT, as_json(result))
 
-    def rename_by_path(self, ids: Iterable[tuple[str, str]]) -> int:
-        """Rename ended trials that an earlier version named by their benchmark; return how many.
+    def rename_by_path(self, ids: Iterable[tuple[str, str]]) -> tuple[list[TrialResult], int]:
+        """Rename ended trials that an earlier version named by their benchmark; return all, and how many were renamed.
 
         They get those of `ids`, node ids with benchmarks, that mean the same trials.
         """
         results = list(self.results())
         ours = {result.node_id: result.benchmark for result in results}
         paths = paths_of_names((*ours.items(), *ids))
-        renamed = [result for result in results if paths.get(result.node_id, result.node_id) not in ours]
-        for result in renamed:
+        renamed = 0
+        for number, result in enumerate(results):
+            if (node_id := paths.get(result.node_id, result.node_id)) in ours:
+                continue
+            renamed += 1
             place = self.root / result.path
             final = self.layout.trial(result.agent.label, result.scenario, result.attempt)
-            now = result.model_copy(update={"node_id": paths[result.node_id]})
+            now = results[number] = result.model_copy(update={"node_id": node_id})
             write_atomically(place / RESULT, as_json(now))
             if place != final:
                 move_in(self.root, place, final, now)
-        return len(renamed)
+        return results, renamed
 
     def results(
         self,

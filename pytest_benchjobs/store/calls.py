@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 _FILE_LIMIT = 64 << 20
 """Bytes of a file; further calls are left out."""
+_CALL_LIMIT = 10_000
+"""Calls that one log writes; further ones are left out."""
 _HEADER_LIMIT = 4096
 
 
@@ -42,25 +44,39 @@ def _private(path: str, flags: int) -> int:
 
 
 class CallLog:
-    """Writes the calls of one route. Never raises: a conversation that cannot be shown is no reason to end an agent."""
+    """Writes the calls of a turn. Never raises: a conversation that cannot be shown is no reason to end an agent."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._size = 0
+        self._size = logged_bytes(path)
+        self._written = 0
+        self.left_out = 0
+        """Calls that are not in the file."""
 
     def write(self, call: LoggedCall) -> None:
         """Add a call, unless the file is full."""
         sizes = {"body": len(call.body), "answer": len(call.answer)}
         about = dataclasses.asdict(dataclasses.replace(call, body=b"", answer=b"")) | sizes
         record = json.dumps(about).encode() + b"\n" + call.body + call.answer
-        if self._size + len(record) > _FILE_LIMIT:
+        if self._size + len(record) > _FILE_LIMIT or self._written >= _CALL_LIMIT:
+            self.left_out += 1
             return
         try:
             with open(self._path, "ab", opener=_private) as file:
                 file.write(record)
             self._size += len(record)
+            self._written += 1
         except OSError:
             self._size = _FILE_LIMIT  # a part of it may be there, behind which no call is found
+            self.left_out += 1
+
+
+def logged_bytes(path: Path) -> int:
+    """Return the size of a file of calls; 0 while there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def logged_calls(file: BinaryIO) -> Iterator[LoggedCall]:

@@ -17,8 +17,7 @@ from .rows import PairRow, pair_row
 class Checked(NamedTuple):
     """Results of a job."""
 
-    record: JobRecord | None
-    """None: the history does not know the job."""
+    record: JobRecord
     rows: list[PairRow]
     note: str | None = None
     """Line about the history, where it was wrong and the files of the job are right."""
@@ -29,13 +28,13 @@ class Checked(NamedTuple):
 def checked(history: HistoryReader, job_id: str) -> Checked:
     """Return the results of a job; read them from its files, and index these again, where the history differs.
 
-    A job that has not ended, or that an earlier version wrote, is not checked. Raises InputError: the history is
-    damaged, or of another version.
+    A job that has not ended, or that an earlier version wrote, is not checked. Raises InputError: the history does not
+    know the job, or is damaged, or of another version.
     """
-    record, rows = history.job(job_id), history.paired_rows(job_id)
+    record, rows = history.record(job_id), history.paired_rows(job_id)
     filed = _filed(history, job_id)
     truth = filed or record
-    if truth is None or not is_checked(truth):
+    if not is_checked(truth):
         return Checked(record, rows)
     if filed is None:
         wrong = "its results in the history are not those it ended with, and its files are not here"

@@ -37,9 +37,9 @@ class EventLog:
     def __init__(self, root: Path) -> None:
         directory = JobLayout(root).events
         self.phases: dict[str, str] = {}
-        """Node id of each trial in flight of this process -> its phase."""
+        """Node id of each trial in flight, of this process or of those that it follows -> its phase."""
         self.quiet_since = time.monotonic()
-        """Time at which a trial of this process last ended, by the monotonic clock."""
+        """Time at which one of these trials last ended, by the monotonic clock."""
         self._descriptor = -1
         self._lock = threading.Lock()
         with contextlib.suppress(OSError):
@@ -116,6 +116,15 @@ class EventReader:
         """Return the events since the last call, in order of time. Invalid lines are left out."""
         events = [event for batch in self.batches() for event in batch]
         return sorted(events, key=lambda event: event.at)
+
+    def follow(self, log: EventLog) -> None:
+        """Note in `log` what the trials of other processes do."""
+        for event in self.poll():
+            if isinstance(event, PhaseBegan):
+                log.phases[event.node_id] = event.phase
+            elif isinstance(event, Ended):
+                log.phases.pop(event.node_id, None)
+                log.quiet_since = time.monotonic()
 
     def batches(self) -> Iterator[list[Event]]:
         """Yield new events in batches of bounded size, sorted by time within a batch, and for each process over all."""

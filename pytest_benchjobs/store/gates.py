@@ -20,7 +20,7 @@ from .text import clean, one_line
 _KEPT = 10
 """Number of latest reports that are stored: judging again is free, and may be done often."""
 _LISTS: dict[str, object] = dict.fromkeys(
-    ("rules", "broke", "fixed", "suspects", "added", "removed", "changed", "unscored", "known"), ()
+    ("rules", "broke", "fixed", "suspects", "slipped", "added", "removed", "changed", "unscored", "known"), ()
 )
 
 

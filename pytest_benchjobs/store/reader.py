@@ -112,6 +112,13 @@ class HistoryReader:
         record = self._value("SELECT record FROM jobs WHERE id = ?", job_id)
         return None if record is None else self._record(job_id, record)
 
+    def record(self, job_id: str) -> JobRecord:
+        """Return the record of a job. Raises InputError: there is no such job, or as `job` does."""
+        record = self.job(job_id)
+        if record is None:
+            raise InputError(f"there is no job {job_id} in {self.directory}")
+        return record
+
     def job_row(self, job_id: str) -> JobRow | None:
         """Look a job up by its id."""
         return next(iter(self.job_rows("jobs WHERE id = ?", [job_id])), None)

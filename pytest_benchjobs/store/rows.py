@@ -67,7 +67,7 @@ class JobView(Counts, JobHead):
     """A job. While it runs, counts are of the trials that have ended. Times are UTC."""
 
     selection: bool = False
-    """True for a job without a name that ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
+    """True for a shard, and for a job without a name that ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
 
 
 class JobRow(JobView):
@@ -298,7 +298,8 @@ def job_values(record: JobRecord) -> tuple[object, ...]:
         record.planned,
         *(getattr(record.totals, name) for name in TOTALS),
         kept_text(record.parent),
-        record.narrowed and not (record.name or record.config.sample or record.config.max_examples),
+        record.config.shard is not None
+        or (record.narrowed and not (record.name or record.config.sample or record.config.max_examples)),
         *_checkout(record),
         record.model_dump_json(by_alias=True),
     )

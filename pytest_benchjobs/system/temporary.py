@@ -65,14 +65,15 @@ def hold(directory: Path) -> int | None:
     return descriptor
 
 
-def sweep() -> None:
-    """Remove what processes that are dead left behind. Never raises."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{_prefix()}*"):
+def sweep(prefix: str | None = None, least_age: float = 0.0) -> None:
+    """Remove what processes that are dead left behind, by default of any kind, at least so old. Never raises."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{prefix or _prefix()}*"):
         with contextlib.suppress(OSError):
             about = directory.lstat()
             if (
                 stat.S_ISDIR(about.st_mode)
                 and about.st_uid == os.getuid()
+                and time.time() - about.st_mtime >= least_age
                 and _is_abandoned(directory, about)
             ):
                 shutil.rmtree(directory, ignore_errors=True)

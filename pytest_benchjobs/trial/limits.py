@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from ..model.job import JobConfig
-from ..model.scenario import DEFAULT_AGENT_TIMEOUT, Scenario, ScorerSpec
+from ..model.scenario import Scenario, ScorerSpec
 from ..scoring.needs import collecting
 from ..scoring.protocol import Scorer
+from ..settings.defaults import DEFAULT_AGENT_TIMEOUT
 
 _GRACE = 300.0
 LONGEST_HELD = 3600.0

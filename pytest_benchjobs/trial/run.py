@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from .secrets import redacted
 from .steps import run_steps
 
 _RETRY_PAUSE = 2.0
+_NOBODY = re.compile(r"unable to find (user|group) (\S+?):? ")
 _BEFORE_THE_AGENT = ("prepare", "image", "start")
 _STARTS_OVER = 2
 """Number of times that a trial starts over which an engine lost before it cost anything, whatever `retry_errors` is."""
@@ -154,6 +156,7 @@ def _run_try(context: TrialContext) -> _Try:
     except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
         return _failed(context, error)
     finally:
+        _name_user(context)
         context.redact_output()
         context.phases.end()
 
@@ -186,6 +189,19 @@ def _failed(context: TrialContext, error: BaseException) -> _Try:
         return _Try(Outcome.CANCELLED, error.retryable, is_cut=True)
     starts_over = isinstance(error, EngineLost) and _starts_over(context, error)
     return _Try(Outcome.ERROR, isinstance(error, InfrastructureError) and error.retryable, starts_over)
+
+
+def _name_user(context: TrialContext) -> None:
+    """Add to a failure about a user or group that an image lacks which keys of the scenario ask for it."""
+    failure, scenario = context.findings.failure, context.scenario
+    if failure is None or (found := _NOBODY.search(failure.message)) is None:
+        return
+    users = {"user": scenario.environment.user, "agent_user": scenario.agent_user}
+    users |= {f"scorer {spec.name!r}: user": spec.user for spec in scenario.scorers}
+    keys = " and ".join(key for key, user in users.items() if user and found[2] in user.split(":"))
+    what = f"the image has no {found[1]} {found[2]!r} ({keys or 'user'} in {scenario.place})"
+    message = f"{failure.message.rstrip()}; {what}: name one that it has, or add it to the image"
+    context.findings.failure = failure.model_copy(update={"message": message})
 
 
 def _starts_over(context: TrialContext, error: EngineLost) -> bool:

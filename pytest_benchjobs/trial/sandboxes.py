@@ -31,6 +31,7 @@ from ..model.errors import (
     Ungradable,
     UntouchedFailed,
 )
+from ..model.result import Amount, Resources
 from ..model.scenario import Environment, FreshContainer, HealthCheck, Scenario, Step
 from ..sandbox.door import SOCKET, door_file
 from ..sandbox.memory import MemorySandbox
@@ -53,6 +54,7 @@ FRESH = "fresh"
 STEP_SCRIPT = "setup.sh"
 """File among those of a step that sets the step up."""
 _LOOK = 0.1
+_MEND = "No agent ran: mend it in the scenario, or run it again if a network failed"
 _SHOWN = 200
 _OUTPUT = 1000
 _T = TypeVar("_T")
@@ -79,8 +81,12 @@ class Setup:
         """Make the sandbox ready for the agent; raise `EnvironmentFailed` where a step or the health check fails."""
         owner = self._scenario.agent_user or self.environment.user
         self._give(owner, self._scenario.files)
-        for step in self.environment.setup:
-            self.step(step, self.environment.user)
+        for number, step in enumerate(self.environment.setup, 1):
+            place = f" (step {number} of {count})" if (count := len(self.environment.setup)) > 1 else ""
+            try:
+                self.step(step, self.environment.user, f"`setup` of the scenario{place}")
+            except EnvironmentFailed as error:
+                raise EnvironmentFailed(f"{str(error).rstrip()}\n{_MEND}") from None
             if self.sandbox.adopt_processes():
                 self._services.append(step)
         self.wait_until_healthy(self.environment.healthcheck)
@@ -126,8 +132,8 @@ class Setup:
         if paths and user not in (None, "root", "0"):
             self.step(f"chown -R -- {shlex.join((str(user), *paths))}", "root")
 
-    def step(self, step: str, user: str | None) -> None:
-        """Run one set-up step."""
+    def step(self, step: str, user: str | None, what: str = "set-up step") -> None:
+        """Run one set-up step. EnvironmentFailed: it fails; `what` it is called there."""
         self._enter("setup")
         self._context.cancellation.check()
         said = Tail()
@@ -137,10 +143,10 @@ class Setup:
         refused = "".join(f"\n{line}" for line in lines)
         shown = beginning_of(step, _SHOWN)
         if result.timed_out:
-            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {shown}{refused}")
+            raise EnvironmentFailed(f"{what} did not end within {timeout:g} s: {shown}{refused}")
         if result.exit_status != 0:
             raise EnvironmentFailed(
-                f"set-up step exited with status {result.exit_status}: {shown}\n"
+                f"{what} exited with status {result.exit_status}: {shown}\n"
                 f"{end_of(said.text(), _OUTPUT)}{refused}"
             )
 
@@ -196,6 +202,7 @@ def agent_sandbox(
     setup = Setup(context, sandbox, scenario)
     try:
         context.findings.image = sandbox.image
+        context.findings.resources = _resources(spec, context.config.sandbox)
         with context.cancellation.interrupting(sandbox.kill):
             context.cancellation.check()
             yield setup
@@ -255,7 +262,9 @@ def spec_of(
     limits, services = context.limits, context.services
     env = without_keys(environment.env, () if with_keys else model_keys(context.config))
     return SandboxSpec(
-        environment=environment.model_copy(update={"env": env, "setup_timeout": limits.setup_timeout}),
+        environment=environment.with_headroom(context.config.headroom).model_copy(
+            update={"env": env, "setup_timeout": limits.setup_timeout}
+        ),
         labels={
             "job": services.bundle.id,
             "trial": context.trial.node_id,
@@ -268,7 +277,22 @@ def spec_of(
         files=tuple(files),
         image_map=context.config.image_map,
         build_args=context.config.build_args,
+        runtime=context.config.runtime,
     )
+
+
+def _resources(spec: SandboxSpec, sandbox: str) -> Resources:
+    """Return what a sandbox was given, for the result."""
+    own = spec.environment
+    amounts = {
+        name: Amount(request=request or limit, limit=limit)
+        for name, request, limit in (
+            ("cpus", own.cpus_request, own.cpus),
+            ("memory", own.memory_request, own.memory),
+        )
+        if limit is not None
+    }
+    return Resources(sandbox=sandbox, runtime=spec.runtime, **amounts)
 
 
 def _limits(context: TrialContext) -> Limits:

@@ -42,19 +42,21 @@ _VERSION = 2
 _GRADING = {GradeIn.FRESH: "strict", GradeIn.AGENT_CONTAINER: "contract"}
 """Words of earlier versions, so that their results can be compared with."""
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+_REQUESTS = ("cpus_request", "memory_request")
 _IMAGE_OR_LIMIT = {
     *("image", "dockerfile", "context", "snapshot", "build_args", "build_timeout", "hidden", "git_history"),
     *("setup_timeout", "skills_if_there", "compose"),  # the image has skills, or not
     *_LIMITS,
+    *_REQUESTS,
 }
-_NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there", "git_history"})
+_NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there", "git_history", *_REQUESTS})
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", "agent_allowed_hosts")
 """Keys of a step that decide the agent's work."""
 _LATER_KEYS = ("metrics", "requirements", "python_version", "runner")
 """Keys of scorers that count only where they are given."""
 _OF_SCORERS = ("scorers", "place", "reading")
-_OF_BOTH = ("environment", "parameters", "limits")
+_OF_BOTH = ("environment", "parameters", "limits", "runtime", "headroom")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
@@ -92,7 +94,12 @@ def parts_of(
     digests = {name: _digest(part) for name, part in parts.items()}
     found = (needs_of(spec.type, scorers).reading(spec) for spec in scenario.scorers)
     readings = sorted({one for one in found if one is not None})
-    return digests | ({"reading": ", ".join(readings)} if readings else {})
+    named = {
+        "reading": ", ".join(readings),
+        "runtime": config.runtime or "",
+        "headroom": f"{config.headroom:g}" if config.headroom != 1 else "",
+    }
+    return digests | {name: words for name, words in named.items() if words}
 
 
 def task_digest(scenario: Scenario) -> str:
@@ -118,9 +125,9 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
     parts = {part: digest for part, digest in before.parts.items() if part not in _OF_SCORERS}
     parts |= {part: digest for part, digest in now.parts.items() if part in _OF_SCORERS}
     for part in _OF_BOTH:
-        if parts.get(part) != now.parts[part]:
+        if parts.get(part) != now.parts.get(part):
             # The agent had the old part, scorers the new one: unlike any trial in one piece.
-            parts[part] = _digest([parts.get(part), now.parts[part]])
+            parts[part] = _digest([parts.get(part), now.parts.get(part)])
     return Signature(value=_digest(parts, 32), parts=parts)
 
 
@@ -160,6 +167,7 @@ def _content(path: Path, flag: bytes, _known_by: tuple[int, ...]) -> str:
 def _limits(limits: Limits) -> list[Any]:
     scenario = limits.scenario
     spending = [getattr(limits.config, name) for name in _SPENDING]
+    requests = [getattr(scenario.environment, name) for name in _REQUESTS]
     return [
         limits.threshold,
         limits.agent_timeout,
@@ -169,6 +177,7 @@ def _limits(limits: Limits) -> list[Any]:
         [getattr(scenario.environment, name) for name in _LIMITS],
         # Only where there are any, which keeps the signatures of earlier results.
         *([spending] if any(spending) else []),
+        *([["requests", *requests]] if any(requests) else []),
         *([["steps", *(step.agent_timeout for step in scenario.steps)]] if scenario.steps else []),
     ]
 

@@ -4,14 +4,14 @@
     1. image      sandboxes.py   resolve the image: found, pulled, or built once per machine
     2. start      sandboxes.py   create, fill and start a sandbox, with its limits and a deadline of its own
     3. work       sandboxes.py   run the scenario's set-up steps, wait for its health check
-                  work.py        run the agent until it ends, times out or exceeds a limit
+                  run_agent.py   run the agent until it ends, times out or exceeds a limit
     4. end        end_agent.py   kill the processes of the agent; read usage, keep the file system
     5. grade      artifacts.py   fetch artifacts, before scorers can change them
                   grading.py     put scorers in, never earlier, and run them in order
                   fresh.py       what the agent left is carried into fresh sandboxes, unless the scenario says otherwise
     6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more;
                                  where the scenario has several steps: 3 to 5 for each of them
-    7. hold       work.py        where the agent is driven from outside: leave the sandbox until its driver is done
+    7. hold       run_agent.py   where the agent is driven from outside: leave the sandbox until its driver is done
     8. commit     outcome.py     score and ending -> outcome
                   run.py         redact, write the result
 
@@ -48,10 +48,10 @@ from .fresh import Carried, check_place, collect, differing, service_of
 from .grading import Place, grade, grade_untouched
 from .outcome import decide
 from .prepare import Prepared, prepare
+from .run_agent import connection_to_models, hold_sandbox, read_usage, run_agent
 from .sandboxes import Ahead, Setup, agent_sandbox, or_blame, untouched_sandbox
 from .signature import graded_anew, signature
 from .turns import begin_step, end_steps, kept_states, make_ready, next_turn
-from .work import connection_to_models, hold_sandbox, read_usage, run_agent
 
 _T = TypeVar("_T")
 

@@ -40,8 +40,8 @@ from ..system.cutting import end_of
 from .answering import kept_layout
 from .context import TrialContext
 from .prepare import Prepared, prepare_again
+from .run_agent import is_broken_off
 from .sandboxes import Setup, agent_files, open_directories, or_blame, untouched_sandbox
-from .work import is_broken_off
 
 _CHUNK = 64 << 10
 _NOTHING = "The tests printed nothing."

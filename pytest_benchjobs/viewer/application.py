@@ -64,12 +64,6 @@ def make_app(
     """Make the app. See `pytest_benchjobs.viewer.app`."""
     results = Results(directory, high_scores)
 
-    def document(one: _Document) -> Route:
-        async def answer(request: Request) -> Response:
-            return await run_in_threadpool(_answer, results, one, request)
-
-        return Route(one.path, answer)
-
     def own(path: str, answer: Callable[[Results, Request], Any]) -> Route:
         bound = functools.partial(answer, results)
 
@@ -86,7 +80,7 @@ def make_app(
     app = Starlette(
         routes=[
             Route("/health", lambda _: health()),
-            *(document(one) for one in DOCUMENTS),
+            *(own(one.path, functools.partial(_answer, one)) for one in DOCUMENTS),
             own("/api/jobs/{job}/file", file_answer),
             own("/api/jobs/{job}/live", stream),
             own("/static/{name:path}", static_answer),
@@ -97,12 +91,9 @@ def make_app(
     return Guard(app, names(hosts), token)
 
 
-def _answer(results: Results, document: _Document, request: Request) -> Response:
-    try:
-        query = Query(request.query_params.multi_items(), document.parameters)
-        found = document.make(results, query, **request.path_params)
-    except (Refused, BenchError) as error:
-        return _refusal(error)
+def _answer(document: _Document, results: Results, request: Request) -> Response:
+    query = Query(request.query_params.multi_items(), document.parameters)
+    found = document.make(results, query, **request.path_params)
     body = found.model_dump_json(by_alias=True).encode("utf-8", "replace")
     if len(body) > _LARGEST:
         return refused(413, f"the answer has more than {_LARGEST >> 20} MB")

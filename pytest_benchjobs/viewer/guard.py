@@ -6,6 +6,7 @@ rebinding), and no answer may be read from another origin. Nothing changes whate
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import html
 import ipaddress
@@ -83,7 +84,7 @@ class Guard:
         if name in _OWN_NAMES or name in self._hosts or _is_loopback(name):
             return True
         # Where a token is asked for, others may call: an address is not a name that somebody could make lead here.
-        return bool(self._token) and _is_address(name)
+        return bool(self._token) and _address(name) is not None
 
     def _entry(self, scope: Scope, headers: Headers) -> Response | None:
         """Return what to answer to a request without the token, or with it in the URL."""
@@ -171,19 +172,15 @@ def _name_of(host: str) -> str:
     return host.partition(":")[0].lower().rstrip(".")
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(name)
+    return None
 
 
 def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    address = _address(name)
+    return address is not None and address.is_loopback
 
 
 def is_loopback(host: str) -> bool:

@@ -20,6 +20,7 @@ from ..report.documents.viewer import (
     Command,
     ErrorClass,
     GateLine,
+    KnownFailure,
     MatrixRows,
     MatrixTrials,
     RuleFigures,
@@ -32,13 +33,14 @@ from ..report.overview import live_state, summary_document
 from ..store.gates import kept_gates
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
-from ..store.text import clean
+from ..store.text import clean, one_line
+from .lookup import find_trial
 from .query import Query
 from .results import Results, job_of, record_of, root_of
 
 MOST_TRIALS = 50_000
 """Trials in one matrix."""
-_CLASSES = 200
+_CLASSES, _MOST_KNOWN = 200, 200
 _OUTCOMES = {outcome.value: place for place, outcome in enumerate(Outcome)}
 REUSED, RESCORED, KNOWN, KEPT, RUNNING = 1, 2, 4, 8, 16
 
@@ -96,7 +98,19 @@ def matrix_document(results: Results, history: HistoryReader, job_id: str) -> Vi
         matrix.add(*row)
     if not record.status.ended and (root := root_of(results, job_id)) is not None:
         matrix.add_running(live_state(root))
-    return matrix.document()
+    return matrix.document().model_copy(update={"known": tuple(_known(results, history, job_id))})
+
+
+def _known(results: Results, history: HistoryReader, job_id: str) -> Iterator[KnownFailure]:
+    """Yield why trials are known failures: their results have it, the history does not."""
+    query = (
+        "SELECT min(node_id) FROM trials WHERE job = ? AND known IS NOT NULL GROUP BY run, scenario LIMIT ?"
+    )
+    for (node_id,) in history.select(query, job_id, _MOST_KNOWN):
+        result = find_trial(results, history, job_id, node_id).result
+        if result is not None and result.known is not None:
+            reason = one_line(result.known.text, 300)
+            yield mirror(KnownFailure, result, agent=result.agent.label, reason=reason)
 
 
 _ENDED = f"""

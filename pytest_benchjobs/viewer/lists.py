@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
+from ..analysis.summary import is_synthetic
 from ..report.documents import mirror
 from ..report.documents.viewer import (
     LatestScore,
@@ -37,7 +38,6 @@ JOBS = (*FILTERS, *PAGING)
 OVERVIEW = (*FILTERS, "job")
 LIMIT = 500
 _PAGE = 50
-_SYNTHETIC = ("oracle", "nop")
 
 
 def runs(results: Results, query: Query) -> ViewerRuns:
@@ -199,11 +199,6 @@ def _latest_scores(results: Results, history: HistoryReader, jobs: tuple[str, ..
             recent=charts.get(row.id, ()),
             dead=_is_dead(results, row.job, row.status, dead),
         )
-
-
-def is_synthetic(agent: str) -> bool:
-    """Tell whether the results of an agent with this label are known in advance."""
-    return agent in _SYNTHETIC or agent.startswith("baseline:")
 
 
 def _is_dead(results: Results, job_id: str, status: str, known: dict[str, bool]) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 from ..analysis.sides import Cell, side
 from ..analysis.statistics import Interval, clopper_pearson, mean_interval
 from ..analysis.trials import grouped
+from ..model.numbers import mean
 from ..model.result import Outcome
 from ..report.documents import mirror
 from ..report.documents.viewer import (
@@ -104,13 +105,18 @@ def trend_document(
 ) -> ViewerTrend:
     """Return the same for an open history; `limit` counts points."""
     groups: dict[tuple[str, str, str], list[RunRow]] = {}
-    for run in page(history, RUNS, dataclasses.replace(wanted, statuses=ENDED), limit=_RUNS).rows:
+    found = page(history, RUNS, dataclasses.replace(wanted, statuses=ENDED), limit=_RUNS).rows
+    selected = selections(history, [run.job for run in found])
+    for run in found:
         key = run.commit if by == "commit" else f"{run.started_at:%Y-%m-%d}" if run.started_at else None
         if key is not None:
             of = (key, run.benchmark, run.agent)
             if of in groups or len(groups) < limit:
                 groups.setdefault(of, []).append(run)
-    points = [_point(history, key, runs) for (key, _, _), runs in groups.items()]
+    points = []
+    for (key, _, _), runs in groups.items():
+        whole = [run for run in runs if run.job not in selected]
+        points.append(_point(history, key, whole or runs, selection=not whole))
     return ViewerTrend(by=by, points=tuple(sorted(points, key=lambda point: (point.at, point.key))))
 
 
@@ -141,7 +147,7 @@ def _pooled(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> tuple[l
     return cells, mean_interval([cell.mean or 0.0 for cell in scored], clusters=clusters)
 
 
-def _point(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> TrendPoint:
+def _point(history: HistoryReader, key: str, runs: Sequence[RunRow], *, selection: bool) -> TrendPoint:
     """Pool runs of one benchmark and agent, the newest first."""
     cells, interval = _pooled(history, key, runs)
     scored = [cell for cell in cells if cell.scores]
@@ -157,13 +163,14 @@ def _point(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> TrendPoi
         jobs=tuple(dict.fromkeys(run.job for run in runs)),
         scenarios=len(scored),
         attempts=attempts,
-        mean=sum(means) / len(means) if means else None,
+        mean=mean(means) if means else None,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
         passed=passed,
         failed=attempts - passed,
         errors=sum(cell.errors for cell in cells),
         known=sum(cell.known is not None for cell in cells),
+        selection=selection,
     )
 
 
@@ -189,7 +196,7 @@ def _agent(label: str, rows: Sequence[ScenarioRow]) -> AgentHistory:
         pass_rate=passed / (passed + failed) if graded else None,
         low=low if graded else None,
         high=high if graded else None,
-        mean_score=sum(scores) / len(scores) if scores else None,
+        mean_score=mean(scores) if scores else None,
         flips=flips,
         flaky=flips > 0,
         contents=len({row.comparable for row in rows if row.comparable is not None}),

@@ -6,7 +6,9 @@ import datetime
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..analysis.summary import is_synthetic
 from ..analysis.trials import grouped
+from ..model.numbers import mean
 from ..report.documents import mirror
 from ..report.documents.viewer_data import (
     AgentSummary,
@@ -21,7 +23,6 @@ from ..report.documents.viewer_data import (
 from ..store.listing import JOBS, RUNS, Wanted, latest_runs, page
 from ..store.reader import HistoryReader
 from ..store.rows import RunRow
-from .lists import is_synthetic
 from .lookup import find_trial
 from .query import Query, Refused
 from .results import Results, job_of
@@ -136,7 +137,7 @@ def _latest(runs: _Runs) -> dict[str, Any]:
 
 def _average(runs: _Runs) -> float | None:
     scores = _scores(runs)
-    return sum(scores) / len(scores) if scores else None
+    return mean(scores) if scores else None
 
 
 def _scores(runs: _Runs) -> list[float]:

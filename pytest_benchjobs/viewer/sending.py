@@ -37,9 +37,16 @@ _SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data
 _PICTURE = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
+PAGES = ("jobs", "runs", "job", "trial", "compare", "steps", "scenario", "trend", "live")
+"""Values of `page`."""
+
+
 def page_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  the page is the same for all
-    """Answer with the page, whose script shows everything."""
-    return packed(request, static_files()[INDEX], "text/html", {"Content-Security-Policy": POLICY})
+    """Answer with the page, whose script shows everything, also that there is no page of such a name."""
+    answer = packed(request, static_files()[INDEX], "text/html", {"Content-Security-Policy": POLICY})
+    if (request.query_params.get("page") or PAGES[0]) not in PAGES:
+        answer.status_code = 404
+    return answer
 
 
 def static_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  all are the package's own

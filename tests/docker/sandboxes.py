@@ -23,6 +23,7 @@ def spec(
     allowed_hosts: tuple[str, ...] = (),
     limited: bool = False,
     trusted: bool = False,
+    runtime: str | None = None,
     **environment: object,
 ) -> SandboxSpec:
     """Describe a container of these files, with the keys of a scenario's environment; without network by default."""
@@ -38,6 +39,7 @@ def spec(
         allowed_hosts=allowed_hosts,
         limited=limited,
         trusted=trusted,
+        runtime=runtime,
     )
 
 

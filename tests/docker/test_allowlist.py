@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import EnvironmentFailed
 from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox import proxy
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
@@ -169,7 +168,7 @@ def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
     with _sandbox(provider, "good.example") as sandbox:
         result = sandbox.exec(forged, timeout=20, sink=lambda data: None)
         assert result.exit_status == 0
-        assert said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
+        assert "hello" not in said(sandbox, "/bin/bash", "-c", _ASK_FORGED)
         sandbox.exec(forged, timeout=20, sink=lambda data: None)
         sandbox._restart(runs=True)  # what was handed over before is not taken for that of the next start
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
@@ -201,17 +200,6 @@ def test_each_container_has_its_own_list(provider: DockerProvider, asked: list[s
         for sandbox, mine, other in ((one, "one", "two"), (two, "two", "one")):
             assert _ask(sandbox, f"http://{mine}.example/").startswith("200 ")
             assert _ask(sandbox, f"http://{other}.example/").startswith("403 ")
-
-
-def test_an_engine_elsewhere_cannot_limit_a_network(
-    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(provider.engine), "local", False)
-    with (
-        pytest.raises(EnvironmentFailed, match="needs an engine on this machine"),
-        _sandbox(provider, "a.org"),
-    ):
-        pass
 
 
 # Trials

@@ -32,7 +32,7 @@ def test_each_fault_of_an_unsound_benchmark_has_one_clear_line(tmp_path: Path) -
     assert done.returncode == 1, done.stdout + done.stderr
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
-        if match := re.match(r"(\S[\w ]*?) {2,}unsound::([\w-]+)$", line):
+        if match := re.match(r"(\S[\w ]*?) {2,}unsound::([\w-]+)(?:  .*)?$", line):
             scenario = match[2]
             found[scenario] = [match[1]]
         elif re.match(r"  (oracle|nop)", line):

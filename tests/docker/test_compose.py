@@ -503,7 +503,7 @@ def test_variables_have_their_values_whatever_is_in_them(tmp_path: Path) -> None
     services = {"db": {"image": "x:${OF_FILE}", "environment": {name: f"${{{name}}}" for name in variables}}}
     (tmp_path / ".env").write_text("V0=of the file\nOF_FILE=1\n")
     (tmp_path / "a.yaml").write_text(json.dumps({"services": services}))
-    text = Plugin(tmp_path / "a.yaml", "unix:///nowhere").normalise(variables, lambda: None)
+    text = Plugin(tmp_path / "a.yaml", dict).normalise(variables, lambda: None)
     db = read_project(text, tmp_path / "a.yaml").services["db"]
     assert (db["image"], db["environment"]) == ("x:1", variables)
 

@@ -145,7 +145,7 @@ def test_a_trial_that_is_given_the_network_later_is_given_the_same(
 def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
     providers = [DockerProvider(current_owner()) for _ in range(6)]
     image = str(providers[0].engine.get(f"/images/{IMAGE}/json")["Id"])
-    providers[0].remove_network()
+    providers[0].remove_shared()
     start, found = threading.Barrier(len(providers)), []
 
     def join(one: DockerProvider) -> None:
@@ -194,8 +194,8 @@ def test_gc_removes_it_when_no_container_has_it_and_the_next_trial_makes_it_agai
     provider: DockerProvider,
 ) -> None:
     with _sandbox(provider):
-        assert provider.remove_network() == 0
-    assert provider.remove_network() in (0, 1)  # another session of this machine may have a container now
+        assert provider.remove_shared() == 0
+    assert provider.remove_shared() in (0, 1)  # another session of this machine may have a container now
     with _sandbox(provider) as sandbox:  # it knew another one
         assert sandbox.notes == ()
         assert provider.engine.get("/networks", filters={"label": [NETWORK_LABEL]})

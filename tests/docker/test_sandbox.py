@@ -14,7 +14,10 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost, EnvironmentFailed, ImageMissing
 from pytest_benchjobs.sandbox import runner
+from pytest_benchjobs.sandbox.docker import storage
+from pytest_benchjobs.sandbox.docker.compose.service import ServiceContainer
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.sandbox.protocol import File
@@ -290,6 +293,22 @@ def test_a_storage_limit_is_of_blocks_and_holds_at_the_end_of_an_agent(provider:
         "rm /bench/program; printf '#!/bin/sh\nprintf 12345678' > /bench/program; chmod +x /bench/program"
     )
     assert hit(f"fallocate -l 64M big; {forged}") == "storage"
+
+
+def test_what_measures_it_is_not_taken_for_what_an_agent_left_running(
+    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measuring = threading.Event()
+
+    def slowly(engine: Engine, container: str) -> None:
+        script = ["/bin/sh", "-c", "echo begun; sleep 2"]
+        ServiceContainer(engine, container, "/").exec(script, timeout=30, sink=lambda _: measuring.set())
+
+    monkeypatch.setattr(storage, "blocks", slowly)
+    with started(provider, storage=16 << 20) as sandbox:
+        out(sandbox, "truncate -s 64M core")
+        assert measuring.wait(60)
+        assert sandbox.processes() == ()
 
 
 def test_a_container_that_has_ended_is_measured_as_the_engine_sees_it(provider: DockerProvider) -> None:

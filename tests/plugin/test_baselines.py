@@ -56,7 +56,7 @@ def test_what_the_gate_called_regressed_is_accepted(two: Bench) -> None:
     default = "--bench-baseline=default"
     first = two.run("one.bench.yaml", SOLVES, default, "--bench-first-run")
     assert first.ret == 0
-    first.stdout.fnmatch_lines(["note: *there is no baseline 'default': no baseline is set yet*"])
+    first.stdout.fnmatch_lines(["no baseline: *there is no baseline 'default': no baseline is set yet*"])
     assert two.benchjobs("baseline", "set", "last").returncode == 0
     assert two.run("one.bench.yaml", FAILS, default).ret == 10
     accepted = two.benchjobs("baseline", "accept", "last", "--reason", "nobody writes 1 any more")
@@ -84,7 +84,7 @@ def test_a_file_is_all_that_ci_needs(two: Bench) -> None:
     jobs = list((two.path / "elsewhere" / "jobs").glob("*/job.json"))
     refused = two.run(*judged, SOLVES)
     assert refused.ret == 4
-    refused.stderr.fnmatch_lines(["*--bench-baseline: *baseline.json:13: scenarios[[]0].scores[[]0]: *"])
+    refused.stderr.fnmatch_lines(["*--bench-baseline: *baseline.json:16: scenarios[[]0].scores[[]0]: *"])
     assert list((two.path / "elsewhere" / "jobs").glob("*/job.json")) == jobs
 
 

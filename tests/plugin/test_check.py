@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,16 @@ def checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 def _left() -> list[Path]:
     return sorted(Path(os.environ["TMPDIR"]).glob("benchjobs-check-*"))
+
+
+def test_what_an_earlier_check_left_goes_after_a_day(bench: Bench) -> None:
+    old, new = (Path(os.environ["TMPDIR"]) / f"benchjobs-check-{name}" for name in ("old", "new"))
+    for place, age in ((old, 90_000.0), (new, 100.0)):
+        place.mkdir()
+        os.utime(place, (time.time() - age,) * 2)
+    _manifest(bench, ("sound",))
+    assert check(bench, "benchmarks", "--attempts", "1").returncode == 0
+    assert _left() == [new]
 
 
 def test_every_kind_of_scenario_gets_its_verdict(bench: Bench) -> None:
@@ -104,11 +115,12 @@ def test_people_get_a_line_for_each_problem(bench: Bench) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "ok                seven::sound"
-    assert lines[1] == "passes by itself  seven::given-away"
+    assert lines[1] == "passes by itself  seven::given-away  benchmarks/seven.bench.yaml:1"
     assert lines[2].startswith("  nop, attempt 1: expected failed, found passed, score 1 of 1; see ")
     assert lines[2].endswith("/trials/nop/given-away/1")
     assert str(bench.path / "checked" / "jobs") in lines[2]
     assert lines[-1] == "3 scenarios: 1 ok, 1 passes by itself, 1 unsolvable"
+    assert "scored what nobody had worked on: check what only" in done.stdout
     # What pytest has to say is talk.
     assert "oracle       2       1" in done.stderr
     assert _left() == []

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 import pytest
 
@@ -62,8 +64,37 @@ def test_a_name_finds_a_benchmark_and_nothing_else_is_collected(bench: Bench) ->
         ("benchmarks --deselect toy::solved[", every[1:]),
         ("toy::solved[oracle]", every[:1]),
         ("toy::solved[oracle] benchmarks", every),
+        ("toy::solved[oracle] --bench toy", every[:1]),
+        ("benchmarks/toy.bench.yaml::solved[oracle] --bench toy", every[:1]),
     ):
         assert ids(bench.run("--collect-only", "-q", *arguments.split())) == expected, arguments
+
+    for place in ("toy", "benchmarks/toy.bench.yaml"):
+        wrong = f"{place}::nothing[oracle]"
+        for more in ("--bench=toy", "benchmarks"):
+            assert f"not found: {wrong}" in bench.refused(wrong, more)
+
+
+def test_a_directory_that_must_not_be_entered_is_told_in_a_line(bench: Bench) -> None:
+    bench.write("my benchmarks/closed/toy.bench.yaml", TOY)
+    (bench.path / "jobs").mkdir()
+    # Root enters any directory unless it gives up that right.
+    kept = "-dac_override,-dac_read_search"
+    limited = ("setpriv", f"--bounding-set={kept}", f"--inh-caps={kept}") if os.geteuid() == 0 else ()
+    closed = [bench.path / "jobs", bench.path / "my benchmarks" / "closed"]
+    for path in closed:
+        path.chmod(0)
+    try:
+        called = (*limited, sys.executable, "-m", "pytest", "-p", "no:hypothesispytest")
+        done = bench.process(*called, "my benchmarks/closed/toy.bench.yaml::solved")
+        every = bench.process(*called)
+    finally:
+        for path in closed:
+            path.chmod(0o755)
+    assert "closed/toy.bench.yaml: cannot be read: Permission denied" in done.stderr
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert "ERROR jobs - PermissionError" in every.stdout
+    assert "pytest_benchjobs/" not in every.stdout
 
 
 def test_what_no_path_finds_has_the_name_of_its_benchmark(bench: Bench) -> None:
@@ -232,6 +263,7 @@ def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(b
                 "pytest_benchjobs.plugin",
                 "pytest_benchjobs.plugin.options",
                 "pytest_benchjobs.settings",
+                "pytest_benchjobs.settings.defaults",
                 "pytest_benchjobs.settings.setting",
                 "pytest_benchjobs.settings.table",
             ]
@@ -442,6 +474,10 @@ def test_hidden_tests_are_left_to_their_scenarios(
     result = bench.run(*arguments, "--collect-only")
     assert result.ret == 0
     result.stdout.fnmatch_lines([f"not collected, as scenarios name them: {', '.join(left)}"])
+    if path == "hidden":  # workers collect, and the controller tells
+        result = bench.run(*arguments, "-n", "1")
+        line = f"not collected, as scenarios name them: {', '.join(left)}"
+        assert result.outlines.count(line) == 1
     result = bench.run(*arguments, "--collect-only", "-q")
     assert {line.partition("::")[0] for line in ids(result)} == {*own, "b/z.bench.yaml"} - missing
     # An argument is what was meant.

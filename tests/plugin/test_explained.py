@@ -137,3 +137,20 @@ def test_what_an_agent_printed_cannot_speak_for_us(bench: Bench, monkeypatch: py
     assert "::error::gotcha" not in output
     assert "\x1b[2J" not in output
     assert ": :error::gotcha" in output
+
+
+def test_a_set_up_that_fails_is_named_with_its_command_its_status_and_what_to_do(bench: Bench) -> None:
+    setup = ["true", "echo no such mirror; exit 3"]
+    bench.manifest({"toy": {"environment": {"image": "none", "setup": setup}}})
+    result = bench.run()
+    result.assert_outcomes(errors=1)
+    said = "`setup` of the scenario (step 2 of 2) exited with status 3: echo no such mirror; exit 3"
+    assert said in result.outlines
+    at = result.outlines.index(said)
+    assert result.outlines[at + 1] == "no such mirror"
+    assert result.outlines[at + 2].startswith("No agent ran: mend it in the scenario")
+    assert "1 error without a score: 1 environment" in result.outlines
+    assert (
+        f"  many.bench.yaml::toy[oracle]: environment: {said} no such mirror No agent" in result.stdout.str()
+    )
+    assert "infrastructure error" not in result.stdout.str()

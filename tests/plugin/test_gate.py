@@ -80,7 +80,7 @@ def test_a_red_gate_fits_a_screen_and_its_verdict_is_before_the_details(bench: B
     attempts = "--bench-attempts=5"
     passed = bench.run("letters.bench.yaml", agent(), attempts, "--bench-job-name=before")
     (title,) = [place for place, line in enumerate(passed.outlines) if "= benchmark =" in line]
-    assert passed.outlines[title + 1].startswith("agent ")
+    assert any(line.startswith("agent ") for line in passed.outlines[title + 1 : title + 3])
     command = "--bench-agent=command:echo tried; echo hard"
     done = bench.run("letters.bench.yaml", command, attempts, "--bench-baseline=job:before")
     assert done.ret == 10
@@ -170,7 +170,7 @@ def test_without_a_baseline(bench: Bench) -> None:
     assert not list((bench.path / "reports").glob("jobs/*/job.json")), "a job began"
     first = bench.run(*arguments, "--bench-first-run")
     assert first.ret == 0, first.stdout.str()
-    first.stdout.fnmatch_lines(["no baseline: *", "note: *there is no baseline 'main'*", "exit status 0"])
+    first.stdout.fnmatch_lines(["no baseline: *there is no baseline 'main'*", "exit status 0"])
     assert report(bench)["verdict"] == "no baseline"
     again = offline(bench)
     assert (again.returncode, "no baseline: not compared" in again.stdout) == (0, True), again.stderr
@@ -201,7 +201,7 @@ def test_errors_make_it_invalid(bench: Bench) -> None:
     )
     done = gated(bench, *WEAK, status=12)
     done.stdout.fnmatch_lines(
-        ["invalid: *33*", "8 of 24 attempts (33.3 %) ended in an infrastructure error*"]
+        ["invalid: *33*", "8 of 24 attempts (33.3 %) ended in an error without a score*"]
     )
     assert report(bench)["verdict"] == "invalid"
     alone = ["--bench-exit=gate", "--bench-baseline=none"]
@@ -378,7 +378,7 @@ def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) ->
         assert lost.returncode == 12
         missing = "2/2" if part == both[0] else "1/2"
         assert lost.stdout.startswith("invalid: the job is cancelled"), lost.stdout
-        assert f"shard {missing} is missing" in lost.stdout
+        assert f"1 of 2 shards: {missing} is missing" in lost.stdout
     # What was left out of every shard was not wanted.
     some = merged("some", shards(1, 2, more=["-k", "not s05"]))
     assert (some.returncode, "1 of the baseline's scenarios was not selected" in some.stdout) == (0, True)

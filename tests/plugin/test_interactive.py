@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -267,6 +268,52 @@ def test_that_kills_its_worker(bench_trial):
     assert (killed["outcome"], killed["failure"]["class"]) == ("error", "worker_lost")
     assert bench.job()["job"]["status"] == "completed"
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_fixture_that_fails_after_a_test_costs_and_repeats_no_result(
+    bench: Interactive, workers: str
+) -> None:
+    bench.conftest("""
+import pytest
+
+@pytest.fixture(autouse=True)
+def licence():
+    yield
+    raise OSError("gone already")
+""")
+    bench.tests("""
+@scenario("solved")
+def test_asserts(bench_trial):
+    assert bench_trial.exec("false").ok
+
+@scenario("solved")
+def test_wrong(bench_trial):
+    bench_trial.exec("true")
+
+@scenario("solved")
+def test_right(bench_trial):
+    bench_trial.exec("echo 1 > out.txt")
+""")
+    result = bench.run("-n", workers, "--junit-xml=theirs.xml")
+    result.assert_outcomes(failed=1, passed=2, errors=7)
+    result.stdout.fnmatch_lines(["*ERROR test_it.py::test_asserts[[]solved]*gone already"])
+    cases = [
+        (case.get("name"), [one.tag for one in case if one.tag != "properties"], outcome)
+        for case in ElementTree.parse(bench.path / "theirs.xml").iter("testcase")
+        for outcome in [[one.get("value") for one in case.iterfind(".//*[@name='bench_outcome']")]]
+    ]
+    assert sorted(cases) == [
+        ("partial[oracle]", ["error"], []),
+        ("partial[oracle]", ["failure"], ["failed"]),
+        ("solved[oracle]", ["error"], ["passed"]),
+        ("test_asserts[solved]", ["error"], ["failed"]),
+        ("test_asserts[solved]", ["failure"], []),
+        ("test_right[solved]", ["error"], ["passed"]),
+        ("test_wrong[solved]", ["error"], []),
+        ("test_wrong[solved]", ["failure"], ["failed"]),
+        ("unscored[oracle]", ["error", "error"], ["error"]),
+    ]
 
 
 def test_a_debugger_meets_the_live_sandbox(bench: Interactive) -> None:

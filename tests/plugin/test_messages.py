@@ -98,7 +98,7 @@ def _message(text: str, directory: Path) -> str:
     for pattern in (
         r"_ ERROR collecting .* _+\n((?:.*\n)+?)=+ short test summary",
         r"(?m)^(ERROR: (?:.*\n)+)",
-        r"(?m)^(\d+ infrastructure error(?:.*\n)+?)results:",
+        r"(?m)^(\d+ errors? without(?:.*\n)+?)results:",
         r"(?m)^(benchjobs: (?:.*\n)+)",
     ):
         found = re.search(pattern, text)

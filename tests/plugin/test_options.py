@@ -280,6 +280,11 @@ def test_a_mistake_anywhere_is_one_line_and_nothing_is_made(bench: Bench) -> Non
         ("--bench-agnet=nop", "unknown option --bench-agnet; *"),
         ("--bench-env-file=keys.env", "--bench-env-file: keys.env:1: KEY=VALUE is expected*"),
         ("--bench-sandbox=fakee", "--bench-sandbox: there is no sandbox 'fakee'; did you mean 'fake'?"),
+        (
+            "--bench-runtime=runsc",
+            "--bench-runtime: there is no runtime 'runsc'; sandbox 'fake' has no runtimes",
+        ),
+        ("--bench-headroom=0.5", "--bench-headroom: must be at least 1, not 0.5"),
         ("--bench=no/such.bench.yaml", "--bench: no such file or directory: no/such.bench.yaml"),
         ("--bench=toy.yaml", "--bench: no such file or directory: toy.yaml; did you mean 'toy.bench.yaml'?"),
         ("--bench-scenario=solvd", "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),

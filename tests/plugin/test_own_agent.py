@@ -80,6 +80,18 @@ def test_a_program_that_cannot_be_started_ends_the_run_before_the_first_trial(mi
     assert not (mine.path / "reports").exists()
 
 
+def test_a_wrong_agent_file_is_told_and_stops_only_who_names_its_agent(mine: Bench) -> None:
+    mine.write("wrong.agent.toml", 'name = "theirs"\nargv = ["./run.sh"]\nsource = { path = "bot" }\n')
+    where = "*wrong.agent.toml:2: argv?0?: './run.sh' is looked for in the scenario's working directory; write '{agent}/run.sh'"
+    mine.run("--bench-agent", "oracle").stdout.fnmatch_lines(
+        [f"bench: warning: an agent is left out: {where}"]
+    )
+    assert mine.results()
+    result = mine.run("--bench-agent", "theirs")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --bench-agent: {where}"])
+
+
 def test_an_interpreter_that_the_image_lacks_is_named(mine: Bench) -> None:
     mine.write(
         "mybot.agent.toml",

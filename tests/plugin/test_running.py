@@ -29,12 +29,12 @@ def test_a_result_is_passed_unsolved_or_an_error_and_v_shows_the_score(bench: Be
             "toy.bench.yaml::partial[[]oracle] UNSOLVED score=0.25 *",
             "toy.bench.yaml::unscored[[]oracle] ERROR score_missing *",
             "toy.bench.yaml::partial[[]nop] UNSOLVED score=0.0 *",
-            "agent   passed  failed  errors  total   mean  time",
+            "agent   passed  failed  errors  total   mean  time (sum)",
             "oracle       1       1       1      3  0.625  *",
             "nop          0       2       1      3  0.000  *",
             "3 unsolved:",
             "  toy.bench.yaml::partial[[]oracle]: score 0.25 < 1.0 (below_threshold) oracle a1 *",
-            "2 infrastructure errors (no score): 2 score_missing",
+            "2 errors without a score: 2 score_missing",
             "results: *",
             "*1 passed, 2 errors, 3 unsolved in *",
         ]
@@ -204,7 +204,7 @@ def test_a_gateway_that_cannot_be_started_is_an_error_of_every_trial(bench: Benc
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
-                "3 infrastructure errors (no score): 3 gateway",
+                "3 errors without a score: 3 gateway",
                 "  the gateway to the models could not be started: *No space left on device",
                 "results: *",
             ],

@@ -197,6 +197,8 @@ def test_a_loop_of_ones_own_is_metered_by_the_gateway(bench: Bench, server: Mode
     assert done.returncode == 0, done.stderr
     (one,) = bench.results()
     assert one["usage"]["calls"] == len(server.calls) == 2
+    steps = (bench.bundle() / one["path"] / "trajectory.jsonl").read_text()
+    assert [steps.count(f'"message":"{said}"') for said in ("1", "<<<SAY: hi>>>", "hi")] == [1, 1, 1]
     assert one["usage"]["input_tokens"] == server.usage.input_tokens
     assert server.keys == {KEY}
     written = [path.read_text(errors="replace") for path in bench.bundle().rglob("*") if path.is_file()]

@@ -237,3 +237,10 @@ def test_the_temporary_directory_of_a_killed_controller_goes_at_the_next_start(
     assert meetings() == {meeting}
     assert bench.run("-n", "1", "-k", "quick").ret == 0
     assert meetings() == set()
+
+
+def test_what_workers_wait_for_is_told(bench: Bench) -> None:
+    bench.manifest({"slow": "sleep 4; echo score=1"})
+    result = bench.run("-n", "1", "--bench-agent", "nop")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["bench: 1 trial in flight: *; each: benchjobs watch *"])

@@ -134,8 +134,13 @@ def test_a_mistake_is_one_line(
 
 def test_a_broken_description_is_named_with_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "other.agent.yaml").write_text("name: other\nargv: [x]\nwire: openai\n")
-    assert run("agents") == 2
+    assert run("agents") == 0
     path = (here / "other.agent.yaml").resolve()
+    out, err = capsys.readouterr()
+    assert err == f"left out: {path}:3: wire: unknown key; did you mean 'wires'?\n"
+    assert "mini" in out
+    # It stops only who asks for it.
+    assert (run("agents", "show", "mini"), run("agents", "show", "other")) == (0, 2)
     assert capsys.readouterr().err == f"benchjobs: {path}:3: wire: unknown key; did you mean 'wires'?\n"
 
 

@@ -130,12 +130,24 @@ def test_what_the_shell_said_of_the_program(
     assert found == (None if message is None else f"the agent did not start {message}")
 
 
-def test_a_script_whose_interpreter_the_image_lacks(tmp_path: Path) -> None:
-    _write(tmp_path, b"#!/opt/venv/bin/python -u\n")
+@pytest.mark.parametrize(
+    ("first", "said", "lacks"),
+    [
+        ("/opt/venv/bin/python -u", "mybot: 1: exec: /opt/benchjobs/mybot/run.sh: not found", "/opt/venv/bin/python"),
+        ("/usr/bin/env python3", "/usr/bin/env: 'python3': No such file or directory", "python3"),
+        (" /usr/bin/env -S A=1 python3 -u", "/usr/bin/env: \u2018python3\u2019: No such file or directory", "python3"),
+        ("/usr/bin/env python3", "env: can't execute 'python3': No such file or directory", "python3"),
+        ("/usr/bin/env python3", "/usr/bin/env: 'node': No such file or directory", None),
+        ("/usr/bin/env python3", "hello\n/usr/bin/env: 'python3': No such file or directory", None),
+    ],
+)  # fmt: skip
+def test_a_script_whose_interpreter_the_image_lacks(
+    tmp_path: Path, first: str, said: str, lacks: str | None
+) -> None:
+    _write(tmp_path, f"#!{first}\n".encode())
     log = tmp_path / "agent.log"
-    log.write_text("mybot: 1: exec: /opt/benchjobs/mybot/run.sh: not found\n")
+    log.write_text(f"{said}\n")
     argv = with_problem("mybot", "/bench/problem.md", ["/opt/benchjobs/mybot/run.sh"])
-    assert not_started(argv, (Mount(tmp_path / "bot", "/opt/benchjobs/mybot"),), 127, log) == (
-        "the agent did not start (status 127): the image has no /opt/venv/bin/python, which the first line of "
-        "/opt/benchjobs/mybot/run.sh names"
-    )
+    why = f"the agent did not start (status 127): the image has no {lacks}, which the first line of {argv[5]} names"
+    found = not_started(argv, (Mount(tmp_path / "bot", "/opt/benchjobs/mybot"),), 127, log)
+    assert found == (why if lacks else None)

@@ -191,7 +191,7 @@ def test_time_is_for_each_question(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, questions: tuple[str, ...], seconds: float
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("pytest_benchjobs.trial.work.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("pytest_benchjobs.trial.run_agent.time", SimpleNamespace(monotonic=lambda: clock[0]))
     stopped: list[bool] = []
 
     class Waits(Says):

@@ -143,6 +143,7 @@ def test_what_is_exported_is_the_same_each_time_and_can_be_shown(
     assert run("baseline", "export", f"job:{OLD}", "--to", "other.json") == 0
     assert Path("other.json").read_text().replace(f"job:{OLD}", "default") == first.decode()
 
+    Path("elsewhere").mkdir()
     found = shown(capsys, "file:baseline.json", "--dir", "elsewhere")
     assert found["jobs"] == [OLD]
     assert [row["mean"] for row in found["figures"]] == [0.0, 0.75]

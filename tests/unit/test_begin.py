@@ -16,12 +16,15 @@ from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.gate import GateConfig, GateExit
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Overrides
 from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import hold
+from pytest_benchjobs.store.totals import spent_by
+from pytest_benchjobs.store.trials import read_result
 
 from .clocks import Clock
 from .records import JOB, NOW, OWNER, record, result, trial
@@ -153,6 +156,22 @@ def test_a_job_that_is_resumed_keeps_its_results_and_runs_as_it_is_told_now(
     assert begun.bundle.read() == found
 
 
+def test_results_of_a_job_that_is_resumed_are_read_once(
+    tmp_path: Path, start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(tmp_path)
+    read: list[Path] = []
+
+    def counted(directory: Path) -> TrialResult:
+        read.append(directory)
+        return read_result(directory)
+
+    monkeypatch.setattr("pytest_benchjobs.store.bundle.read_result", counted)
+    begun = start(resume="last", chosen={trial("a").node_id: "texts"})
+    assert len(read) == 3
+    assert begun.spent == spent_by(begun.bundle.results())
+
+
 def test_results_with_ids_of_an_earlier_version_get_those_of_their_trials(tmp_path: Path, start: Any) -> None:
     interrupted(tmp_path, file="texts")
     begun = start(resume="last", chosen={trial(name).node_id: "texts" for name in "ab"})
@@ -177,6 +196,7 @@ def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, star
         ({}, {"attempts": 2}, "--bench-attempt-policy each; it cannot be resumed with --bench-attempts 2 --bench"),
         ({}, {"per_benchmark": {"b": Overrides(attempts=3), "a": Overrides(attempts=2), "c": Overrides()}}, "it cannot be resumed with --bench-attempts 1 (a 2, b 3) --bench-attempt-policy each"),
         ({}, {"gate": GateConfig(rules=RULES, confirm=1)}, "--bench-confirm"),
+        ({}, {"headroom": 2.0}, "ran on docker; it cannot be resumed on docker, headroom 2"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_resumed_stays_as_it_is(

@@ -16,6 +16,7 @@ from pytest_benchjobs.sources import benchmark_schema
 from pytest_benchjobs.sources.catalogue.entry import Confidential, Entry
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.manifest import Manifest
+from pytest_benchjobs.sources.project import finder_of
 
 LENDER = """
 benchmark: lender
@@ -122,7 +123,7 @@ def test_defaults_do_not_change_what_is_borrowed(tmp_path: Path) -> None:
     [
         ("from: first", "scenarios[0].from: NAME::SCENARIO or PATH::SCENARIO is expected, such as"),
         ("from: other/lender.bench.yaml::frist", "no scenario 'frist'; did you mean 'first'?"),
-        ("from: other/none.bench.yaml::first", "none.bench.yaml: no such file or directory"),
+        ("from: other/none.bench.yaml::first", "no such file or directory: other/none.bench.yaml"),
         ("from: terminal-bensh-2::x", "scenarios[0].from: there is no benchmark 'terminal-bensh-2'; did you mean"),
         ("{from: 'other::first', weights: {c: 1}}", "scenarios[0].weights.c: no scorer 'c'; available: a, b"),
         ("{from: 'other::first', weights: {a: 0}}", "scenarios[0].weights.a: must be greater than 0, not 0"),
@@ -191,3 +192,26 @@ def test_the_schema_knows_borrowed_scenarios() -> None:
     for wrong in ({"from": 3}, {"from": "b::c", "image": "x"}, {"threshold": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"benchmark": "a", "scenarios": [wrong]}, schema)
+
+
+def test_a_benchmark_of_the_project_lends_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    place = tmp_path / "benchmarks"
+    (place / "deep").mkdir(parents=True)
+    (place / "in.txt").write_text("x")
+    # One that the catalogue has, too, and one whose name cannot be read.
+    (place / "l.bench.yaml").write_text(LENDER.replace("benchmark: lender", "benchmark: gpqa-diamond"))
+    (place / "wrong.bench.yaml").write_text("benchmark: [1]\nscenarios: [{from: 'gpqa-diamond::first'}]\n")
+    source = manifest(place / "deep", "- from: gpqa-diamond::first\n- {from: 'gpqa::first', id: b}")
+    ((line, message),) = told(source)
+    assert (line, message.split(" is not on")[0]) == (5, "scenarios[1].from: gpqa-diamond@1")
+    source = manifest(place / "deep", "- from: gpqa-diamond::first")
+    assert source.load("first").metadata["borrowed_from"] == "gpqa-diamond@2::first"
+    monkeypatch.chdir(tmp_path)
+    (hidden,) = finder_of().hiding()
+    assert hidden.startswith(
+        "gpqa-diamond is your own benchmark, benchmarks/l.bench.yaml, and hides gpqa-diamond@1"
+    )
+    assert not [*finder_of().hiding(["mine"])]

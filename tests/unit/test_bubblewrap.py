@@ -68,6 +68,8 @@ def test_limits_that_nobody_enforces_are_named() -> None:
     assert not_enforced(on_host()) == ()
     (note,) = not_enforced(on_host(memory=1 << 20, cpus=1, pids=64))
     assert note == "not enforced in a local sandbox: the limit of cpus, memory, pids"
+    note = not_enforced(on_host(memory=1 << 21, memory_request=1 << 20))[1]
+    assert note == "not guaranteed in a local sandbox: the request of memory"
 
 
 def test_another_release_of_the_system_is_another_image(

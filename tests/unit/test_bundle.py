@@ -80,8 +80,8 @@ def test_a_trial_is_found_by_the_id_of_an_earlier_version_and_renamed(bundle: Jo
         bundle.begin(of).commit(result(of))
     for of in (old, trial()):
         assert bundle.find(of) is not None
-    assert bundle.rename_by_path([(trial().node_id, "texts")]) == 1
-    assert bundle.rename_by_path([(trial().node_id, "texts")]) == 0
+    assert bundle.rename_by_path([(trial().node_id, "texts")])[1] == 1
+    assert bundle.rename_by_path([(trial().node_id, "texts")])[1] == 0
     found = {one.node_id: one.benchmark for one in bundle.results()}
     assert found == {
         "b.bench.yaml::count[oracle-1]": "words", trial().node_id: "texts", other.node_id: "texts",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_benchjobs.agents.reading.calls import write_steps
-from pytest_benchjobs.store.calls import CallLog, LoggedCall, logged_calls
+from pytest_benchjobs.store.calls import CallLog, LoggedCall, logged_bytes, logged_calls
 from tests.agents.script import Asked, Call, Turn
 from tests.agents.wires import WIRES
 
@@ -107,10 +107,11 @@ def call(
 def steps(directory: Path, calls: Sequence[LoggedCall], after: int = 0) -> list[dict[str, Any]]:
     log, trajectory = directory / "calls", directory / "trajectory.jsonl"
     log.unlink(missing_ok=True)
-    written = CallLog(log)
+    written, ends = CallLog(log), [0]
     for one in calls:
         written.write(one)
-    assert write_steps(log, trajectory, after=after, agent="mine", version=None, model="m") == len(calls)
+        ends.append(logged_bytes(log))
+    assert write_steps(log, trajectory, after=ends[after], agent="mine", version=None, model="m") == ends[-1]
     lines = [json.loads(line) for line in trajectory.read_text("utf-8").splitlines()]
     assert lines[0]["agent"]["name"] == "mine"
     return lines[1:-1]
@@ -253,7 +254,23 @@ def test_a_file_of_calls_has_a_limit_that_counts_calls_without_a_body(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_benchjobs.store.calls._FILE_LIMIT", 1000)
-    log = CallLog(tmp_path / "calls")
-    for _ in range(100):
-        log.write(LoggedCall("chat", 400))
+    written = 0
+    for turn in (1, 2):
+        log = CallLog(tmp_path / "calls")
+        for _ in range(100):
+            log.write(LoggedCall("chat", 400))
+        with (tmp_path / "calls").open("rb") as file:
+            assert turn == 1 or written == len(list(logged_calls(file)))
+        written += 100 - log.left_out
     assert 800 < (tmp_path / "calls").stat().st_size <= 1000
+
+
+def test_calls_over_the_number_that_is_kept_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.store.calls._CALL_LIMIT", 3)
+    log = CallLog(tmp_path / "calls")
+    for _ in range(5):
+        log.write(LoggedCall("chat", 400))
+    with (tmp_path / "calls").open("rb") as file:
+        assert (len(list(logged_calls(file))), log.left_out) == (3, 2)

@@ -33,7 +33,7 @@ def _environment(pid: int) -> bytes:
 @pytest.mark.parametrize("host", ["unix:///nowhere.sock", "tcp://127.0.0.1:1"])
 def test_the_reaper(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CERT_PATH", "/certificates")
-    reaper = Reaper(host, "benchjobs.test=nothing")
+    reaper = Reaper(host, {}, "benchjobs.test=nothing")
     reaper.start()
     assert reaper._process is not None
     try:

@@ -60,6 +60,7 @@ def scripts() -> dict[str, list[str]]:
         for part in ("before_script", "script", "after_script")
         for line in job.get(part, ())
     ]
+    found |= {path.name: [path.read_text("utf-8")] for path in EXAMPLES.glob("*.sh")}
     texts = re.findall(r"'''(.*?)'''|\bsh '([^'\n]+)'", jenkins(), re.DOTALL)
     found["Jenkinsfile"] = [(long or short).replace("\\\\\n", "\\\n") for long, short in texts]
     return found
@@ -93,7 +94,7 @@ def test_every_call_is_one_that_we_take(
     pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("shards/1", "shard-1"):  # what is merged has to be there
+    for name in ("shards/1", "shard-1", "runs/$1/shard-1"):  # what is merged has to be there
         (tmp_path / name).mkdir(parents=True)
     seen: dict[str, set[str]] = {}
     for name, program, arguments in calls():
@@ -117,6 +118,8 @@ def test_every_call_is_one_that_we_take(
         "github-actions.yml": {"pytest", "benchjobs"},
         "gitlab-ci.yml": {"pytest", "benchjobs"},
         "Jenkinsfile": {"pytest", "benchjobs"},
+        "slurm-array.sh": {"pytest"},
+        "slurm-merge.sh": {"benchjobs"},
     }
 
 
@@ -164,7 +167,9 @@ def test_a_lost_cache_fails_the_gate_unless_a_person_calls_it_the_first_run(
     make_job(tmp_path / "reports", "20261121-054712-4f9a2c", {"oracle": {"count": "F", "other": "F"}})
     monkeypatch.chdir(tmp_path)
     gates = [(name, arguments) for name, _, arguments in calls() if arguments[0] == "gate"]
-    assert sorted(name for name, _ in gates) == ["Jenkinsfile", "github-actions.yml", "gitlab-ci.yml"]
+    assert sorted(name for name, _ in gates) == [
+        "Jenkinsfile", "github-actions.yml", "gitlab-ci.yml", "slurm-merge.sh",
+    ]  # fmt: skip
     for name, arguments in gates:
         assert run(*arguments) == 2, name
         assert "there is no file" in capsys.readouterr().err
@@ -197,7 +202,8 @@ def test_the_gate_is_red_when_the_agent_fails_a_single_scenario_always(
     monkeypatch.chdir(tmp_path)
     listed = list(calls())
     for name, arguments in [(name, arguments) for name, _, arguments in listed if arguments[0] == "gate"]:
-        (ran,) = [words for place, program, words in listed if (place, program) == (name, "pytest")]
+        here = name.replace("merge", "array")
+        (ran,) = [words for place, program, words in listed if (place, program) == (here, "pytest")]
         attempts = int(ran[ran.index("--bench-attempts") + 1])
         for job, directory, letter in (("aaaaaa", "before", "P"), ("bbbbbb", "reports", "F")):
             shutil.rmtree(tmp_path / directory, ignore_errors=True)

@@ -99,7 +99,7 @@ class TestGateConsole:
                 ),
                 "red",
             ),
-            ("3 of 267 attempts (1.1 %) ended in an infrastructure error, which has no score", None),
+            ("3 of 267 attempts (1.1 %) ended in an error without a score", None),
         ]
 
     @pytest.mark.parametrize(
@@ -151,6 +151,11 @@ class TestGateConsole:
             ("fixed: 1", "green"),
             (f"  texts/one: 1 -> 0.25, {passed}, p=0.750", None),
         ]
+        crashed = change("one", 1.0, 1.0, now_passed=2)
+        (line,) = [
+            line for line, _ in gate_lines(gate_report(slipped=(crashed,), rules=())) if "texts/" in line
+        ]
+        assert line.endswith("2 of 3 now, failed in spite of a full score, as where an agent crashed")
         suspects = list(gate_lines(gate_report(suspects=broke[:1], rules=())))[2]
         assert suspects == ("suspects: worse than before, not proven: 1", "yellow")
 
@@ -204,7 +209,7 @@ class TestGateMarkdown:
             "| `mean:5pp` | `texts`, `codex:gpt-5.5` | 89 | 0.610 | 0.539 | -7.1 pp | -11.0 to -3.0 pp | 0.004 "
             "| 5.9 pp | regressed |"
         ) in lines
-        assert "- 3 of 267 attempts (1.1 %) ended in an infrastructure error, which has no score" in lines
+        assert "- 3 of 267 attempts (1.1 %) ended in an error without a score" in lines
         assert "- all 267 attempts have a score" in gate_markdown(gate_report(errors=0))
 
     def test_each_verdict_has_an_alert(self) -> None:

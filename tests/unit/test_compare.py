@@ -317,6 +317,9 @@ def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -
     comparison = Comparison.model_validate_json(printed)
     (row,) = comparison.rows
     assert (row.a_agent, row.b_agent, row.a, row.b) == ("oracle", "codex:gpt-5.5", 1.0, 0.5)
+    lines = _printed(capsys, "compare", "nightly", "nightly", "--dir", jobs).splitlines()
+    assert {f"A: nightly (job {FIRST}; oracle)", f"B: nightly (job {FIRST}; codex:gpt-5.5)"} <= {*lines}
+    assert not any("is compared with" in line for line in lines), "the first lines say it"
     models = ("vllm:x", "groq:y", "--benchmarks", "t", "--dir", jobs)
     assert _printed(capsys, "compare", *models, "--print-command").count("--bench-agent=model:") == 2
 

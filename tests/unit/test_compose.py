@@ -13,7 +13,7 @@ from pytest_benchjobs.model.errors import EnvironmentFailed, InputError
 from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, HealthCheck, ServiceImage
 from pytest_benchjobs.sandbox.docker.compose.plugin import Plugin, find_plugin
 from pytest_benchjobs.sandbox.docker.compose.project import Project, read_project
-from pytest_benchjobs.sandbox.protocol import File
+from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
 from pytest_benchjobs.sources.compose import ComposeFile, read_paths, variables
 from pytest_benchjobs.sources.compose_rules import UNKNOWN_HERE
 from pytest_benchjobs.trial.artifacts import place_of
@@ -62,7 +62,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"deploy": {"replicas": 2}}, "services.db.deploy: more than one container is not supported"),
     ({"scale": 3}, "services.db.scale: more than one container is not supported"),
     ({"volumes_from": ["main"]}, "services.db.volumes_from: is not supported: name the volume in both"),
-    ({"runtime": "other"}, "services.db.runtime: is not supported: the engine's own runtime"),
+    ({"runtime": "other"}, "services.db.runtime: is not supported: the job says which is used, by --bench-runtime"),
     ({"use_api_socket": True}, "services.db.use_api_socket: is not supported: the engine's socket"),
     ({"never_heard_of": 1}, "services.db.never_heard_of: is not supported"),
 ]  # fmt: skip
@@ -179,9 +179,10 @@ def normal(directory: Path, services: dict[str, Any], **top: Any) -> Project:
     return read_project(json.dumps({"services": services, **top}), directory / "docker-compose.yaml")
 
 
-def described(project: Project, environment: Environment) -> dict[str, Any]:
+def described(project: Project, environment: Environment, runtime: str | None = None) -> dict[str, Any]:
     images = dict.fromkeys(project.services, "sha256:1")
-    text = project.description("real", images, {"benchjobs.job": "j$1"}, environment)
+    spec = SandboxSpec(environment, {}, "none", 1.0, runtime=runtime)
+    text = project.description("real", images, {"benchjobs.job": "j$1"}, spec)
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -215,6 +216,14 @@ def test_a_service_has_the_limits_of_the_trial_and_nothing_of_this_machine(tmp_p
     found = described(project, Environment(image="x", memory=1 << 30, cpus=2, pids=99))
     db = found["services"]["db"]
     assert (db["mem_limit"], db["memswap_limit"], db["cpus"], db["pids_limit"]) == (1 << 30, 1 << 30, 0.5, 99)
+    assert {"runtime", "mem_reservation", "cpu_shares"}.isdisjoint(db)
+    two = Environment(image="x", memory=1 << 30, memory_request=1 << 29, cpus=2, cpus_request=1.5)
+    db_of_two = described(project, two, "runsc")["services"]["db"]
+    assert (db_of_two["mem_reservation"], db_of_two["cpu_shares"]) == (
+        1 << 29,
+        512,
+    )  # never above its own limit
+    assert db_of_two["runtime"] == "runsc"
     assert db["image"] == "sha256:1"
     assert db["pull_policy"] == "never"
     assert db["environment"] == {"A": "$$b"}
@@ -345,7 +354,7 @@ def test_it_gets_no_variable_of_this_process_and_a_missing_one_is_an_error(
     program.write_text(
         VERSION % "2.26.1-4" + "env\ncat\nfor one; do case $one in --env-file=*) cat ${one#*=};; esac; done\n"
     )
-    plugin = Plugin(tmp_path / "a.yaml", "unix:///nowhere")
+    plugin = Plugin(tmp_path / "a.yaml", dict)
     told = plugin.normalise({"GIVEN": "1", "LD_PRELOAD": "evil.so", "LANG": "de"}, lambda: None)
     assert told.endswith('GIVEN="1"\nLD_PRELOAD="evil.so"\nLANG="de"\n')
     assert not {"GIVEN=1", "LD_PRELOAD=evil.so", "LANG=C", "LANG=de"} & {*told.splitlines()}
@@ -368,13 +377,11 @@ def test_what_the_check_raises_ends_it(program: Path, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Plugin(tmp_path / "a.yaml", "unix:///nowhere").call("p", "{}", "up", timeout=60, check=stop)
+        Plugin(tmp_path / "a.yaml", dict).call("p", "{}", "up", timeout=60, check=stop)
     assert not (tmp_path / "alive").exists()
 
 
 def test_it_is_killed_when_its_time_is_up(program: Path, tmp_path: Path) -> None:
     program.write_text(VERSION % "2.26.1-4" + "exec sleep 100\n")
-    status, said = Plugin(tmp_path / "a.yaml", "unix:///nowhere").call(
-        "p", "{}", "up", timeout=0.3, check=lambda: None
-    )
+    status, said = Plugin(tmp_path / "a.yaml", dict).call("p", "{}", "up", timeout=0.3, check=lambda: None)
     assert (status, said) == (None, "it was still running after 0.3 s")

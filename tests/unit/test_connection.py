@@ -25,7 +25,7 @@ from pytest_benchjobs.trial.cancellation import Cancellation
 from pytest_benchjobs.trial.connection import Models, usage_notes
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
-from pytest_benchjobs.trial.work import connection_to_models
+from pytest_benchjobs.trial.run_agent import connection_to_models
 
 from .records import OWNER, record, trial
 
@@ -70,7 +70,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
         finally:
             route.is_open = False
 
-    monkeypatch.setattr("pytest_benchjobs.trial.work.open_route", open_route)
+    monkeypatch.setattr("pytest_benchjobs.trial.run_agent.open_route", open_route)
     return seen
 
 
@@ -215,3 +215,9 @@ def test_a_note_says_why_a_cost_is_unknown(
 ) -> None:
     report = RouteReport(Usage(), None, None, {}, unknown, None, at_most=at_most)
     assert usage_notes(report) == notes
+
+
+def test_a_note_counts_the_calls_that_the_steps_lack() -> None:
+    report = RouteReport(Usage(), None, None, {}, {}, None, left_out=3)
+    kept = "these are made of up to 10,000 calls and 64 MB"
+    assert usage_notes(report) == [f"3 call(s) of models are not in the steps: {kept}"]

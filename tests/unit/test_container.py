@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import socket
 import threading
@@ -119,7 +120,11 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     engine._client = client  # type: ignore[assignment]
     forgotten: list[str] = []
     watched: list[tuple[Any, ...]] = []
-    storage = SimpleNamespace(add=lambda *what: watched.append(what), is_over=lambda *_: False)
+    storage = SimpleNamespace(
+        add=lambda *what: watched.append(what),
+        is_over=lambda *_: False,
+        unmeasured=lambda _: contextlib.nullcontext(),
+    )
     network = SimpleNamespace(
         of=lambda wanted, image: Joinable(f"net-{wanted}", "open to all" if wanted == "public" else None)
     )

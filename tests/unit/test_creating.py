@@ -15,7 +15,8 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.creating import create
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.network import Joinable
-from pytest_benchjobs.sandbox.protocol import Mount, SandboxSpec
+from pytest_benchjobs.sandbox.docker.provider import _shares_files
+from pytest_benchjobs.sandbox.protocol import ExecResult, Mount, SandboxSpec
 
 from .records import OWNER
 
@@ -122,6 +123,10 @@ def test_limits_and_rights_are_those_of_the_scenario(tmp_path: Path) -> None:
     assert "security_opt" not in full
     wanted = {"mem_limit": 1 << 27, "memswap_limit": 1 << 27, "nano_cpus": 500_000_000, "pids_limit": 33}
     assert wanted.items() <= full.items()
+    two = {"memory": 1 << 30, "memory_request": 1 << 20, "cpus": 4, "cpus_request": 0.5}
+    _created(client, environment=two, runtime="runsc")
+    wanted = {"mem_limit": 1 << 30, "mem_reservation": 6 << 20, "nano_cpus": 4 * 10**9, "cpu_shares": 512}
+    assert {**wanted, "runtime": "runsc"}.items() <= client.given["host_config"].items()
     (mount,) = full["mounts"]
     wanted = {"Target": "/opt/x", "Source": str(tmp_path), "Type": "bind", "ReadOnly": True}
     assert wanted.items() <= mount.items()
@@ -141,3 +146,24 @@ def test_why_a_container_cannot_be_created() -> None:
     client.error = EngineRefused("refused", words="invalid mount: bind source path does not exist: /x")
     with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
         _created(client)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shell", "shares"), [(False, True, True), (True, True, False), (True, False, None)]
+)
+def test_a_runtime_that_keeps_files_in_a_layer_of_its_own_is_found(
+    layer: bool, shell: bool, shares: bool | None
+) -> None:
+    files: dict[str, bytes] = {}
+
+    def execute(_argv: object, **_: object) -> ExecResult:
+        if shell and not layer:
+            files["/bench-out"] = files["/bench-in"]
+        return ExecResult(0, timed_out=False, seconds=0.0, started=shell)
+
+    sandbox: Any = SimpleNamespace(
+        put_from_outside=lambda given: files.update({one.path: one.content for one in given}),
+        exec=execute,
+        read=lambda path, limit: files.get(path, b"")[:limit] or None,
+    )
+    assert _shares_files(sandbox) is shares

@@ -47,9 +47,9 @@ from pytest_benchjobs.trial import fresh
 from pytest_benchjobs.trial.agent_programs import ids_of
 from pytest_benchjobs.trial.context import TrialContext
 from pytest_benchjobs.trial.end_agent import Ended, _listed
+from pytest_benchjobs.trial.run_agent import copy_skills
 from pytest_benchjobs.trial.sandboxes import Setup
 from pytest_benchjobs.trial.turns import statement_of
-from pytest_benchjobs.trial.work import copy_skills
 
 SPEC = ScorerSpec(name="s", type="bash", script="x", command="x")
 START, END, MIDDLE = "start", "end", "middle"

@@ -27,6 +27,7 @@ from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.health import EngineFacts
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.protocol import Kept
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.database import migrations
@@ -46,6 +47,7 @@ def _facts(**changes: object) -> EngineFacts:
     facts = {
         "version": "28.1", "api": "1.49", "storage_driver": "overlay2", "root": "/", "local": True, "cpus": 1,
         "memory": 2 * GB, "unsupported": (), "skew": 0.1, "abandoned": 0, "images": (),
+        "runtimes": ("runc", "runsc"),
     }  # fmt: skip
     return EngineFacts(**{**facts, **changes})  # type: ignore[arg-type]
 
@@ -101,6 +103,7 @@ def test_its_document_fits_its_schema(
 def test_an_engine_that_is_well_has_nothing_to_cure() -> None:
     assert {finding.health for finding in _engine().values()} == {Health.OK}
     assert _engine()["engine"].found == "Docker Engine 28.1, API 1.49, overlay2, 1 CPU, 2.0 GB of memory"
+    assert _engine()["runtimes"].found.startswith("runc, runsc; ")
 
 
 def test_the_clock_of_the_engine_may_differ_by_seconds_only() -> None:
@@ -108,6 +111,17 @@ def test_the_clock_of_the_engine_may_differ_by_seconds_only() -> None:
     assert _engine(skew=-90.2)["engine clock"].found == "90 s behind this machine's"
     assert _engine(skew=90.2)["engine clock"].found == "90 s ahead of this machine's"
     assert _engine(skew=90.2)["engine clock"].cure
+
+
+def test_kept_file_systems_of_other_projects_are_counted_apart(tmp_path: Path) -> None:
+    def one(jobs: Path) -> Kept:
+        return Kept("r", "j", "t", str(jobs / "j"), 1 << 30, datetime.datetime.now(datetime.UTC))
+
+    mine, other = tmp_path / "reports" / "jobs", tmp_path / "elsewhere"
+    assert findings.kept([one(mine), one(other), one(other)], mine).found == (
+        "1 file system of trials, 1.0 GB; `benchjobs gc --kept` removes them, 2 of other projects, 2.0 GB"
+    )
+    assert findings.kept([one(other)], mine).found == "no file systems of trials, 1 of other projects, 1.0 GB"
 
 
 def test_a_full_disk_of_the_engine_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import re
@@ -184,11 +185,56 @@ def test_only_an_engine_behind_a_socket_sees_the_files_of_this_machine(
 
 
 def test_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "ssh://me@there")
+    monkeypatch.setenv("DOCKER_HOST", "npipe:////./pipe/engine")
     with pytest.raises(
-        EngineUnavailable, match=r"DOCKER_HOST=ssh://me@there is not supported; use a unix://"
+        EngineUnavailable, match=r"DOCKER_HOST=npipe:.* is not supported; use a unix://, ssh:// or tcp://"
     ):
         _ = Engine().client
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("ssh://me@nobody.invalid", "`ssh me@nobody.invalid` does not connect: "),
+        ("ssh://", "names no machine"),
+    ],
+)
+def test_what_ssh_says_is_told(monkeypatch: pytest.MonkeyPatch, host: str, why: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    with contextlib.closing(Engine()) as engine, pytest.raises(EngineUnavailable, match=why):
+        engine.check()
+
+
+def test_the_current_context_of_dockers_client_names_the_engine_but_not_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr("docker.context.config.find_config_file", lambda *_: str(tmp_path / "config.json"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text('{"currentContext": "far"}')
+    with (
+        contextlib.closing(Engine()) as engine,
+        pytest.raises(EngineUnavailable, match="no Docker context 'far'"),
+    ):
+        engine.check()
+    name = hashlib.sha256(b"far").hexdigest()
+    meta, tls = tmp_path / "contexts/meta" / name, tmp_path / "contexts/tls" / name / "docker"
+    meta.mkdir(parents=True)
+    tls.mkdir(parents=True)
+    for file in ("ca.pem", "cert.pem", "key.pem"):
+        (tls / file).touch()
+    endpoint = {"Host": "tcp://far:2376", "SkipTLSVerify": False}
+    (meta / "meta.json").write_text(
+        json.dumps({"Name": "far", "Metadata": {}, "Endpoints": {"docker": endpoint}})
+    )
+    found = Engine().variables
+    assert (found["DOCKER_HOST"], found["DOCKER_CERT_PATH"], found["DOCKER_TLS_VERIFY"]) == (
+        "tcp://far:2376",
+        str(tls),
+        "1",
+    )
+    monkeypatch.setenv("DOCKER_HOST", "unix:///x")
+    assert Engine().host == "unix:///x"
 
 
 # Taking a connection over
@@ -527,7 +573,7 @@ def test_the_engines_own_words_are_quoted(body: bytes, words: str) -> None:
 
 
 def _session(path: Path) -> tuple[requests.Session, UnixAdapter]:
-    session, adapter = requests.Session(), UnixAdapter(str(path), 20)
+    session, adapter = requests.Session(), UnixAdapter(lambda: str(path), 20)
     session.mount("http+docker://", adapter)
     return session, adapter
 

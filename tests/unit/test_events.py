@@ -163,7 +163,7 @@ def test_a_mount_comes_back_where_it_was_or_nothing_is_graded(
         with (
             pytest.raises(Ungradable, match=rf"mounted for it \({why}\)") if why else contextlib.nullcontext()
         ):
-            check_mount_points(client, "c", mounts)
+            check_mount_points(client, "c", {one.target: one.source.is_dir() for one in mounts})
 
     monkeypatch.setattr("pytest_benchjobs.sandbox.docker.mountpoints.stat_of", stat_of)
     check(why)

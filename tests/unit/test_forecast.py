@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.forecast import Earlier, Forecast, at_most, expected, forecast
+from pytest_benchjobs.analysis.forecast import (
+    Earlier,
+    Forecast,
+    at_most,
+    expected,
+    forecast,
+    scenario_seconds,
+)
 
 _lengths = st.lists(st.floats(0, 1e5, allow_nan=False), max_size=40)
 
@@ -53,3 +60,15 @@ def test_unknown_is_unknown_and_never_nothing() -> None:
 def test_the_job_ends_at_its_own_limit() -> None:
     assert forecast([10.0] * 10, [], 1, 30.0).at_most_seconds == 30.0
     assert forecast([10.0], [], 1, 30.0).at_most_seconds == 10.0
+
+
+def test_an_unknown_trial_takes_as_long_as_others() -> None:
+    trials = {("b", "known"): ["a", "a", "c"], ("b", "other"): ["a"], ("b", "new"): ["c", "c"]}
+    assert scenario_seconds(trials, {}) == {("b", "known"): 3, ("b", "other"): 1, ("b", "new"): 2}
+    known = {
+        ("b", "known", "a"): 10.0,
+        ("b", "known", "x"): 20.0,
+        ("b", "other", "a"): 5.0,
+        ("b", "gone", "a"): 1e6,
+    }
+    assert scenario_seconds(trials, known) == {("b", "known"): 35, ("b", "other"): 5, ("b", "new"): 20}

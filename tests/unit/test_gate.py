@@ -84,7 +84,7 @@ def test_the_first_run_has_nothing_to_be_compared_with() -> None:
     report = judge(side(GOOD), None, config, job="j", at=AT, baseline_missing="there is no baseline main yet")
     assert (report.verdict, exit_status(report), report.baseline) == (INVALID, 12, "main")
     assert report.why == "invalid: not compared: there is no baseline main yet (and 1 more)"
-    assert report.notes == ("nothing was compared: there is no baseline main yet",)
+    assert not report.notes  # the first line says it
     first = config.model_copy(update={"first_run": True})
     report = judge(side(GOOD), None, first, job="j", at=AT, baseline_missing="there is no baseline main yet")
     assert (report.verdict, exit_status(report)) == (NO_BASELINE, 0)
@@ -673,6 +673,9 @@ def test_lists_of_scenarios() -> None:
     assert [one.scenario for one in report.broke] == ["s004", "s000"]
     assert [one.scenario for one in report.fixed] == ["s001"]
     assert [one.scenario for one in report.suspects] == ["s003"]
+    # What always passed and now does not is never passed over silently.
+    assert [one.scenario for one in report.slipped] == ["s002"]
+    assert any("no longer pass in all attempts" in line for line, _ in gate_lines(report))
     worst = report.broke[0]
     assert (worst.before_passed, worst.before_attempts, worst.now_passed, worst.p_value) == (3, 3, 0, 0.05)
     assert worst.adjusted is not None
@@ -699,7 +702,9 @@ def test_what_is_in_quarantine_is_out_of_everything_but_the_list() -> None:
     assert {one.scenarios for one in report.rules if one.test in ("mcnemar", "fisher")} == {20}
     assert (report.broke, report.suspects) == ((), ())
     assert len(report.known) == 30
-    assert report.notes == ("30 scenarios in quarantine left out",)
+    assert not report.notes  # they are listed
+    gone = judged(of(*side(GOOD).cells.values(), *ill), side(GOOD), *rules)
+    assert gone.notes == ("30 scenarios in quarantine left out",)
     assert (
         judged(of(*ill), of(*well), "mean").why == "invalid: the job has no results but those in quarantine"
     )

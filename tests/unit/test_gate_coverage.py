@@ -51,6 +51,11 @@ def test_an_agent_that_is_missing_is_not_ok() -> None:
     report = judged(side(GOOD), two, "mean")
     assert report.verdict is INVALID
     assert report.why.startswith("invalid: the job did not run agent b:m of the baseline. ")
+    both = of(*(cell(0, [1], agent) for agent in ("b:m", "b:p/m")))
+    missing = judged(of(cell(0, [1], "b:m")), both, "mean").why
+    assert (
+        "did not run agent b:p/m of the baseline; b:m may be the same model by another provider. " in missing
+    )
     assert "--bench-allow-missing agent=b:m" in report.why
     assert judged(side(GOOD), two, "mean", allow_missing=allowed("agent=b:*")).verdict is OK
     # A rule for one agent looks at that one only, whatever its version is called now.

@@ -25,9 +25,9 @@ from pytest_benchjobs.model.gate import (
     Rule,
     ScenarioRef,
 )
-from pytest_benchjobs.model.job import JobRecord, JobStatus
+from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.known_failure import Known, KnownMode
-from pytest_benchjobs.report.gate_text import gate_lines
+from pytest_benchjobs.report.gate_text import gate_lines, terminal_lines
 from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.store.gates import keep_gate, kept_gates
 from pytest_benchjobs.store.layout import JobLayout
@@ -66,6 +66,20 @@ def baseline(scores: list[float | None]) -> Resolved:
 
 TEN: list[float | None] = [1.0] * 10
 ASKED = GateConfig(baseline="main", rules=(Rule(text="mean", metric="mean"),))
+
+
+def test_sides_that_ran_on_something_else_are_judged_with_a_note() -> None:
+    def judged(then: dict[str, Any], **now: Any) -> list[str]:
+        before, job = (record(config=JobConfig(directory=Path(), **one)) for one in (then, now))
+        old = Resolved(side("main", [("before", rows(TEN))], [before]))
+        notes = judge_job(job, rows(TEN), ASKED, old, at=AT).report.notes
+        return [note for note in notes if "ran on" in note]
+
+    assert judged({}) == judged({"runtime": "runsc"}, runtime="runsc") == []
+    (note,) = judged({}, runtime="runsc", headroom=1.5)
+    assert note == "trials ran on docker, runtime runsc, headroom 1.5, those of the baseline on docker"
+    (note,) = judged({"sandbox": "local"})
+    assert note == "trials ran on docker, those of the baseline on local"
 
 
 # --- what is asked
@@ -375,6 +389,11 @@ def test_nothing_hostile_reaches_a_terminal_and_lists_are_cut() -> None:
     assert all(len(line) < 4000 for line in lines)
     assert lines.count("  ... and 10 more") == 3
     assert sum(line.startswith("  x") for line in lines) == 20
+    shown = [line for line, _ in terminal_lines(hostile_report())]
+    assert max(map(len, shown)) == 160
+    assert "".join("".join(shown).split()) == "".join("".join(lines).split())
+    told = gate_report(rules=(), why=f"{'word ' * 30}`benchjobs db rebuild`")
+    assert [line for line, _ in terminal_lines(told)][1] == "  `benchjobs db rebuild`"
 
 
 def test_the_latest_reports_are_kept_beside_the_job(tmp_path: Path) -> None:

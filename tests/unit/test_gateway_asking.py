@@ -14,12 +14,12 @@ import pytest
 import yarl
 from multidict import CIMultiDict
 
-from pytest_benchjobs.gateway import upstream
+from pytest_benchjobs.gateway import retrying
 from pytest_benchjobs.gateway.client import Upstream
 from pytest_benchjobs.gateway.connections import BrokenOff, Connections
 from pytest_benchjobs.gateway.job import Job
 from pytest_benchjobs.gateway.rates import Rate
-from pytest_benchjobs.gateway.upstream import Answer, Asking, Cut
+from pytest_benchjobs.gateway.retrying import Answer, Asking, Cut
 from pytest_benchjobs.gateway.wires import recognise
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import Endpoint
@@ -40,9 +40,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     async def sleep(seconds: float) -> None:
         clock.sleep(seconds)
 
-    monkeypatch.setattr(upstream, "time", SimpleNamespace(time=clock.monotonic, monotonic=clock.monotonic))
-    monkeypatch.setattr(upstream.asyncio, "sleep", sleep)
-    monkeypatch.setattr(upstream.random, "uniform", lambda least, most: most)
+    monkeypatch.setattr(retrying, "time", SimpleNamespace(time=clock.monotonic, monotonic=clock.monotonic))
+    monkeypatch.setattr(retrying.asyncio, "sleep", sleep)
+    monkeypatch.setattr(retrying.random, "uniform", lambda least, most: most)
     return clock
 
 
@@ -210,7 +210,7 @@ def test_how_long_a_call_was_kept_back_is_known_when_it_is_given_up(
         rate = job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
         rate.pause(90)
         one = asking(Script(clock, Sent(200, GOOD)), job)
-        monkeypatch.setattr(upstream.asyncio, "sleep", given_up)
+        monkeypatch.setattr(retrying.asyncio, "sleep", given_up)
         with pytest.raises(asyncio.CancelledError):
             await one.answer(b"{}", patient=True)
         assert (one.kept(), one.failure) == (7, None)
@@ -401,7 +401,7 @@ def test_what_costs_nothing_is_passed_on_as_it_comes(
 def test_an_answer_is_read_up_to_the_longest_there_is(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    monkeypatch.setattr(upstream, "LONGEST_ANSWER", len(GOOD) - more)
+    monkeypatch.setattr(retrying, "LONGEST_ANSWER", len(GOOD) - more)
     sent = Sent(200, GOOD, b" ", b" ")
     answer_to(clock, sent)
     assert sent.read == (1 if more else 2)

@@ -170,6 +170,11 @@ def test_no_answer_is_worth_another_try() -> None:
     failure = of_connection(ConnectionRefusedError("refused"))
     assert (failure.ending, failure.again) == (Ending.ENDPOINT_DOWN, True)
     assert failure.message == "no answer: refused"
+    refused = ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)")
+    failure = of_connection(aiohttp.ClientConnectorError(mock.Mock(host="127.0.0.1", port=9), refused))
+    assert failure.message.startswith(
+        "no answer: 127.0.0.1:9: Connection refused; start the server there, or"
+    )
     assert of_connection(TimeoutError()).message == "no answer: TimeoutError"
 
 

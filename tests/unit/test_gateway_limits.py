@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Gateway, SpendingLimits
+from pytest_benchjobs.gateway.client import UNLOGGED, Gateway, SpendingLimits
 from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import GATEWAY_URL
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.calls import logged_calls
@@ -45,10 +46,22 @@ def test_calls_that_fail_use_up_nothing_and_are_logged_as_refused_ones_are(
     with agent(gateway, model, limits={"max_calls": 1}, terms=terms) as one:
         assert [one.chat(name).status for name in ("m-1", "dear", "m-1", "m-1")] == [400, 403, 200, 402]
         assert one.call("/openai/v1/chat/completions", b"{").status == 400
-        one.route.close()
+        for kept in (True, False):
+            one.route.post(f"{GATEWAY_URL['openai']}/chat/completions", {"model": "dear"}, 20, logged=kept)
+        assert one.call("/openai/v1/chat/completions", {"model": "dear"}, {UNLOGGED: "1"}).status == 403
+        report = one.route.close()
     with (tmp_path / "calls").open("rb") as file:
         logged = [(call.status, call.tokens[0]) for call in logged_calls(file) if call.answer]
-    assert logged == [(400, None), (403, None), (200, 1000), (402, None), (400, None)]
+    assert logged == [
+        (400, None),
+        (403, None),
+        (200, 1000),
+        (402, None),
+        (400, None),
+        (403, None),
+        (403, None),
+    ]
+    assert report.left_out == 0
 
 
 def test_a_model_without_a_price_is_not_called_where_cost_is_limited(gateway: Gateway, model: Model) -> None:

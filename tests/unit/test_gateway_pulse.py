@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from pytest_benchjobs.gateway.upstream import Pulse
+from pytest_benchjobs.gateway.retrying import Pulse
 
 from .clocks import Clock
 
@@ -28,7 +28,7 @@ class Timers(Clock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Timers:
     clock = Timers()
-    monkeypatch.setattr("pytest_benchjobs.gateway.upstream.time", clock)
+    monkeypatch.setattr("pytest_benchjobs.gateway.retrying.time", clock)
     return clock
 
 

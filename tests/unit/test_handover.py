@@ -20,6 +20,7 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import AgentSetupFailed, EngineLost, NotLive
 from pytest_benchjobs.model.result import Outcome
+from pytest_benchjobs.store.calls import CallLog, LoggedCall
 
 from ..support import until
 from .records import trial
@@ -30,6 +31,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.stopped = False
+        self.calls: Path | None = None
         self.lines: list[str] = []
         self.replies: list[str] = []
         self.threads: set[str] = set()
@@ -204,6 +206,32 @@ def test_an_answer_of_chat_is_a_step_with_its_calls_and_a_failure_is_one_too(tmp
     assert (
         failed["message"] == "[a call of the model failed: 402 no money]\n[a call of the model failed: 502]"
     )
+
+
+def test_calls_by_clients_of_the_driver_are_steps_at_their_place(tmp_path: Path) -> None:
+    handover, shell = Handover(), Shell()
+    shell.calls = tmp_path / "calls"
+    log, messages, told = CallLog(shell.calls), list[dict[str, str]](), list[list[str]]()
+
+    def ask(question: str) -> None:
+        messages.append({"role": "user", "content": question})
+        answer = {"role": "assistant", "content": f"answer to {question}"}
+        body = json.dumps({"messages": messages}).encode()
+        log.write(
+            LoggedCall("chat", 200, body=body, answer=json.dumps({"choices": [{"message": answer}]}).encode())
+        )
+        messages.append(answer)
+
+    for turn in (1, 2):
+        shell.lines = []
+        with begun(handover, shell):
+            ask(f"before {turn}")
+            handover.call(lambda live: handover.run(live, "ls", 5))
+            ask(f"after {turn}")
+        _, (_, *steps, _) = trajectory(handover, shell, tmp_path)
+        told.append([step["message"] or step["tool_calls"][0]["function_name"] for step in steps])
+    asked = (("before 1", "after 1"), ("before 2", "after 2"))
+    assert told == [[one, f"answer to {one}", "exec", two, f"answer to {two}"] for one, two in asked]
 
 
 def test_a_driver_that_gives_up_is_an_agent_that_crashed(tmp_path: Path) -> None:

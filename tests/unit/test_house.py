@@ -44,7 +44,7 @@ NO_TEXT_OF_OTHERS = {
     "scoring.replies: place.inside[:LONGEST]",
     "scoring.values: text[:LONGEST + 1]",
     # Redacted already.
-    "gateway.upstream: self._target.scrubber.error(bytes(content))[:_ERROR_LENGTH]",
+    "gateway.retrying: self._target.scrubber.error(bytes(content))[:_ERROR_LENGTH]",
     # Of a compiler, which knows none.
     "sandbox.program.compiling: said[:2000]",
     # Programs by themselves, which know no secrets: what they print is cut shorter where it is read.

@@ -97,6 +97,7 @@ PATHS = (
     "known",
     "prices",
     "replay",
+    "shard-durations",
     "job-file",
     "env-file",
     "profile",

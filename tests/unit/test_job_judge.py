@@ -10,6 +10,7 @@ from pytest_benchjobs.job.judge import judge
 from pytest_benchjobs.model.gate import GateConfig, GateExit, GateVerdict
 from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.settings.rules import floor
+from pytest_benchjobs.store.bundle import JobBundle
 
 from .records import record, result
 
@@ -38,3 +39,15 @@ def test_a_job_without_gates_is_not_judged(tmp_path: Path) -> None:
     assert GateConfig(exit=GateExit.BOTH).judges
     assert not GateConfig(exit=GateExit.TESTS).judges
     assert GateConfig(require_fresh=True).judges
+
+
+def test_results_in_memory_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = floor("min_score", 0.5, "--bench-min-score 0.5").model_copy(update={"benchmark": "texts"})
+    config = JobConfig(directory=tmp_path, gate=GateConfig(rules=(rule,)))
+    job = record(tmp_path, status=JobStatus.COMPLETED, planned=1, config=config)
+    JobBundle.create(tmp_path, job)
+    monkeypatch.setattr(JobBundle, "results", None)
+    judged = judge(job, [result()], None)
+    assert judged is not None
+    assert judged.report.rules[0].benchmark == "texts"
+    assert judged.report.verdict is GateVerdict.OK, judged.report.why

@@ -80,6 +80,7 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> JobS
         ("--bench-exit=no", "--bench-exit: 'no' is none of tests, gate, both"),
         ("--bench-sample=all", "--bench-sample: 'all' is not a sample; write a share such as 10%, or a number of scenarios"),
         ("--bench-shard=0/2", "--bench-shard: '0/2' is not a shard; write I/N, from 1/N to N/N"),
+        ("--bench-shard-durations=gone.json", "--bench-shard-durations: *gone.json is not there"),
         # Pairs
         ("--bench-env=X", "--bench-env: 'X' is not of the form KEY=VALUE"),
         ("--bench-env==x", "--bench-env: '=x' is not of the form KEY=VALUE"),

@@ -73,6 +73,22 @@ def test_two_cases_of_a_name_in_one_file_stay_together(tmp_path: Path) -> None:
     assert counts(merged(one, two)[0]) == ("1", "0", "0", "0", "1.5")
 
 
+def test_a_trial_by_name_and_by_path_is_one_case_and_other_tests_stay_apart(tmp_path: Path) -> None:
+    ours = '<properties><property name="bench_job" value="j"/></properties>'
+    by_name = case("a[oracle]", "<failure/>", "org.texts") + case("b[oracle]", "", "org.texts")
+    old = write(tmp_path / "old.xml", suite("org/texts", by_name, more=ours))
+    by_path = case("a[oracle]", "", "dir.a.bench.yaml")
+    twice = case("b[oracle]", "", "one.bench.yaml") + case("b[oracle]", "", "two.bench.yaml")
+    new = write(tmp_path / "new.xml", suite("org/texts", by_path, twice, more=ours))
+    assert counts(merged(old, new)[0]) == ("4", "0", "0", "0", "6.0")
+    assert counts(merged(new, old)[0]) == ("4", "1", "0", "0", "6.0")
+    # pytest's own files have the benchmark with the case.
+    told = '<properties><property name="bench_benchmark" value="org/texts"/></properties>'
+    for name, place in (("old", "org.texts"), ("new", "dir.a")):
+        write(tmp_path / f"{name}.xml", suite("pytest", case("a[oracle]", told, place), case("t", "", place)))
+    assert names(merged(old, new)[0]) == ["a[oracle]", "t", "t"]
+
+
 def test_properties_and_output_are_kept(tmp_path: Path) -> None:
     def properties(job: str) -> str:
         return f'<properties><property name="bench_job" value="{job}"/><property name="os" value="linux"/></properties>'

@@ -101,6 +101,27 @@ scenarios:
 """
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("memory: 1G\n    cpus: 1.5", (1 << 30, None, 1.5, None)),
+        ("memory: {request: 1G, limit: 1G}", (1 << 30, None, None, None)),
+        ("memory: {request: 1G, limit: 3G}", (3 << 30, 1 << 30, None, None)),
+        ("cpus: {request: 1, limit: 2}", (None, None, 2, 1)),
+    ],
+)
+def test_resources_are_one_number_or_two(
+    tmp_path: Path, written: str, found: tuple[float | None, ...]
+) -> None:
+    path = tmp_path / "a.bench.yaml"
+    scorers = 'scorers: [{name: c, type: command, command: "true"}]'
+    path.write_text(
+        f"benchmark: a\nscenarios:\n  - id: one\n    image: x\n    problem_statement: y\n    {written}\n    {scorers}\n"
+    )
+    own = open_source(path).load("one").environment
+    assert (own.memory, own.memory_request, own.cpus, own.cpus_request) == found
+
+
 @pytest.fixture
 def manifest(tmp_path: Path) -> Manifest:
     for name, text in {
@@ -367,7 +388,7 @@ def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
     assert [f"{error.line}: {error.message}" for error in mistakes(path)] == [
         "15: scenarios[0].scorers[0].weight: must be greater than 0, not 0",
         "16: scenarios[0].scorers[0].type: is empty",
-        "22: scenarios[1].scorers[0]: script: is required but missing for a scorer of type 'bash'",
+        "22: scenarios[1].scorers[0].script: is required but missing for a scorer of type 'bash'",
     ]
 
 

@@ -14,15 +14,17 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.analysis.gate.job import judge_job
+from pytest_benchjobs.job.judge import judge
 from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig
-from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
+from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner, Shard, Split
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.write import write_reports
+from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.checked import checked
 from pytest_benchjobs.store.checksum import checksum_of
@@ -364,6 +366,11 @@ def test_ids_of_an_earlier_version_are_those_of_the_same_trials(
         assert {row.node_id: row.outcome for row in history.trials(one.job)} == {
             trial("a").node_id: "passed", trial("b").node_id: "failed", trial("c").node_id: "error",
         }  # fmt: skip
+        assert JobBundle.open(here, one.job).read().planned == 3
+    # A job with both ids of a trial has planned it once.
+    both = make(there, made("a", file="texts"), made("a"), made("b"), job="20261121-050000-cccccc")
+    assert merging.make_one("both", [both.root]).trials == 2
+    assert next(row for row in each(history, JOBS) if row.name == "both").planned == 2
     # The same job, resumed by a later version on one of the machines.
     make(here, *earlier, index=True)
     for changes in ({}, {"finished_at": NOW + 20 * SECOND}):
@@ -382,31 +389,95 @@ def test_ids_of_an_earlier_version_are_those_of_the_same_trials(
     ("parts", "lost"),
     [
         (["1/2", "2/2"], ""),
-        (["2/2"], "1/2"),
-        (["1/4", "3/4"], "2/4, 4/4"),
+        (["2/2"], "1 of 2 shards: 1/2 is missing"),
+        (["1/4", "3/4"], "2 of 4 shards: 2/4, 4/4 are missing"),
         # Parts of unlike cuts are no whole, unless those of one cut are.
-        (["1/2", "2/3"], "2/2"),
+        (["1/2", "2/3"], "1 of 2 shards: 2/2 is missing"),
         (["1/3", "2/2", "1/2"], ""),
         # With a whole job among them nobody can say that anything is missing.
         (["1/2", ""], ""),
         ([""], ""),
+        # A shard without trials made no job.
+        (["1/3", "2/3", "split"], ""),
+        (["1/3", "split"], "2 of 3 shards: 2/3 is missing"),
+        (["1/3", "", "split"], "2 of 3 shards: 2/3 is missing"),
     ],
 )
 def test_a_shard_that_nobody_brought_is_missed(
     there: Path, merging: Merge, here: Path, parts: list[str], lost: str
 ) -> None:
+    split = split_of(2, 1, 0) if "split" in parts else None
     roots = []
-    for number, shard in enumerate(parts):
+    for number, shard in enumerate(part for part in parts if part != "split"):
         config = JobConfig(directory=there, shard=shard or None)
         job = f"20261121-05471{number}-4f9a2c"
-        roots.append(make(there, made(f"s{number}"), job=job, config=config, planned=1).root)
+        roots.append(make(there, made(f"s{number}"), job=job, config=config, planned=1, split=split).root)
     one = JobBundle.open(here, merging.make_one("all", roots).job).read()
     assert one.status is (JobStatus.CANCELLED if lost else JobStatus.COMPLETED)
-    assert str(one.message).partition("; ")[2] == (f"shard {lost} is missing" if lost else "")
+    assert str(one.message).partition("; ")[2] == lost
+    assert merging.problems == [lost] * bool(lost)
     why = judge_job(one.model_copy(update={"planned": 0}), [], GateConfig(), None, at=NOW).report.why
     assert why.startswith(
         "invalid: the job is cancelled: merged from " if lost else "invalid: the job has no results"
     )
+
+
+def split_of(*trials: int, digest: str = "a") -> Split:
+    return Split(digest=digest, shards=tuple(Shard(scenarios=n, trials=n, seconds=None) for n in trials))
+
+
+def test_shards_of_different_splits_are_refused_unless_each_is_whole(
+    there: Path, here: Path, merging: Merge
+) -> None:
+    def shard(number: int, digest: str, job: str, total: int = 2) -> Path:
+        config = JobConfig(directory=there, shard=f"{number}/{total}")
+        return make(there, made(job), job=job, config=config, split=split_of(1, 1, digest=digest)).root
+
+    parts = [shard(1, "a", JOB), shard(2, "b", OTHER)]
+    with pytest.raises(
+        InputError, match=f"job {JOB} .shard 1/2. and job {OTHER} .shard 2/2. are of different splits"
+    ):
+        merging.make_one("all", parts)
+    assert not (here / "jobs").exists()
+    # Such as those of a matrix of agents.
+    parts += [shard(2, "a", "20261121-060000-cccccc"), shard(1, "b", "20261121-060000-dddddd")]
+    assert JobBundle.open(here, merging.make_one("all", parts).job).read().status is JobStatus.COMPLETED
+    parts.append(shard(1, "c", "20261121-060000-eeeeee", total=3))
+    with pytest.raises(InputError, match="of different splits, and 2/3 of the second is not here"):
+        merging.make_one("more", parts)
+
+
+def test_shards_are_judged_when_they_are_merged(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = gate_config({"min_score": {"*": 0.9}}, str)
+    roots = []
+    for number, results in enumerate(([made("a")], [failed("b")]), start=1):
+        config = JobConfig(directory=there, shard=f"{number}/2", gate=rules)
+        roots.append(make(there, *results, job=f"20261121-05471{number}-4f9a2c", config=config).root)
+        assert judge(JobBundle.open(there, roots[-1].name).read(), results, None) is None
+    for _ in range(2):  # again, when nothing changes
+        status, out, _ = call(capsys, *roots, "--as-job", "nightly", "--dir", here)
+        assert (status, "regressed" in out) == (10, True)
+    (junit,) = here.glob("jobs/*/junit.xml")
+    assert 'name="bench_gate" value="regressed"' in junit.read_text()
+    # What cannot be judged is merged all the same.
+    monkeypatch.chdir(here)
+    rules = gate_config({"baseline": "file:gone.json"}, str)
+    config = JobConfig(directory=there, shard="1/1", gate=rules)
+    root = make(there, made("a"), job="20261121-054719-4f9a2c", config=config).root
+    status, out, _ = call(capsys, root, "--as-job", "other", "--dir", here)
+    assert (status, "could not be judged: there is no file" in out) == (12, True)
+    assert len([*JobBundle.all(here)]) == 2
+
+
+def test_a_shard_is_a_selection_whatever_its_name(there: Path) -> None:
+    config = JobConfig(directory=there, shard="1/2", sample="10%")
+    make(there, made("a"), config=config, name="nightly", index=True)
+    with HistoryReader.of(there) as history:
+        row = history.job_row(JOB)
+    assert row is not None
+    assert row.selection
 
 
 def test_making_one_again_in_any_order_changes_nothing(

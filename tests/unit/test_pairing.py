@@ -66,6 +66,11 @@ def test_what_nobody_knows_is_paired_with_a_note() -> None:
         # As good as each other, so neither is taken.
         (["codex:a", "codex:b"], ["codex:c"], {}),
         (["x:1", "y:2"], ["z:3"], {}),
+        # A provider is no other model, unless two of them are compared.
+        (["codex:openai/m", "codex:openai/n"], ["codex:m", "codex:n"], {"codex:m": "codex:openai/m", "codex:n": "codex:openai/n"}),
+        (["codex:openai/m", "codex:azure/m"], ["codex:m"], {}),
+        (["x:meta/m", "x:b/n"], ["x:other/m", "x:d/n"], {}),
+        (["command:./a/run.sh", "x:1"], ["command:./c/run.sh", "y:2", "command:z"], {}),
         ([], ["a:m"], {}),
     ],
 )  # fmt: skip
@@ -85,6 +90,9 @@ def test_agents_without_a_match_are_said() -> None:
         "the baseline has no agent to compare z:3 with",
         "x:1 of the baseline is not in this job",
         "y:2 of the baseline is not in this job",
+    )
+    assert pair(labels("x:p/m", "x:m", "y:m"), labels("x:m", "y:m")).notes == (
+        "x:p/m of the baseline is not in this job; x:m may be the same model by another provider",
     )
 
 

@@ -259,10 +259,19 @@ def test_a_wrong_filter_or_column_is_one_line(jobs: Cli, arguments: list[str], m
 def test_no_jobs_is_no_error(jobs: Cli) -> None:
     assert jobs("list", "--status", "timeout") == ("No benchmark jobs found\n", "")
     nowhere = jobs.directory / "nowhere"
-    none_there = ("No benchmark jobs found\n", f"there are no results in {nowhere}\n")
-    assert jobs.at(nowhere)("list", "--all") == none_there
+    for command in (
+        ["list", "--all"],
+        ["runs"],
+        ["gc"],
+        ["baseline", "list"],
+        ["recover"],
+        ["summary"],
+    ):
+        assert "--dir': there is no directory" in jobs.at(nowhere).refused(*command)
     assert not nowhere.exists()
     nowhere.mkdir()
+    none_there = ("No benchmark jobs found\n", f"there are no results in {nowhere}\n")
+    assert jobs.at(nowhere)("list", "--all") == none_there
     Layout(nowhere).history.touch()
     assert jobs.at(nowhere)("list").out == "No benchmark jobs found\n"
 
@@ -430,10 +439,9 @@ def test_a_summary_has_a_row_for_each_agent(cli: Cli) -> None:
         "Metadata:  branch=main",
         "Trials:    7 of 7 ended",
         "",
-        "Agent / Model  Passed  Partial  Failed (0.0)  Failed (error)  Total   Mean    Cost  Time",
-        "oracle              2        1             0               0      3  0.750       -  6.0s",
-        "codex:gpt-5.5       1        1             1               1      4  0.417  $1.50+  8.0s",
-        "Mean over 2 agents: pass rate 50.0%, score 0.583",
+        "Agent / Model  Passed  Partial  Failed (0.0)  Failed (error)  Total   Mean    Cost  Time (sum)",
+        "oracle              2        1             0               0      3  0.750       -        6.0s",
+        "codex:gpt-5.5       1        1             1               1      4  0.417  $1.50+        8.0s",
     ]
 
 
@@ -465,14 +473,16 @@ def test_agents_are_in_the_order_of_the_job_and_others_behind(cli: Cli) -> None:
     document = cli.document("summary", "last")
     assert [found["agent"] for found in document["agents"]] == ["oracle", CODEX, "nop", "zzz"]
     assert [found["agent"] for found in document["runs"]] == ["oracle", CODEX, "nop", "zzz"]
+    mean = "Mean over 2 agents, without oracle, nop: pass rate 100.0%, score 1.000"
+    assert cli("summary", "last").lines[-1] == mean
 
 
 def test_a_narrow_terminal_gets_a_narrow_summary(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("COLUMNS", "72")
     cli.make(FIRST, {"claude-code:anthropic/claude-sonnet-4-5-20260929": {"count": "PPF"}})
     shown = cli("summary", "last", "-e").lines
-    assert any(line.split() == ["Failed", "Failed"] for line in shown)
-    assert max(map(len, shown)) <= 70
+    assert any(line.split() == ["Failed", "Failed", "Time"] for line in shown)
+    assert max(map(len, shown)) <= 72
 
 
 def test_reading_is_not_gating(cli: Cli) -> None:

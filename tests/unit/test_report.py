@@ -87,6 +87,8 @@ def test_results_are_described_in_a_line() -> None:
     )
     assert describe(failed()) == "score 0.25 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s"
     assert describe(failed(score=0.999999)) == "score 0.999999 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s"
+    crashed = failed(score=1.0).model_copy(update={"failure": Why(class_="agent_error", message="exit 1")})
+    assert describe(crashed) == "failed in spite of its score 1.0 (agent_error) codex:gpt-5.5 a1 2.0s"
     assert describe(broken()) == "error (engine_lost) codex:gpt-5.5 a1 2.0s"
     assert describe(skipped(Outcome.CANCELLED)) == "cancelled (cancelled) oracle a1 2.0s"
 
@@ -284,11 +286,11 @@ def test_the_summary_shows_agents_errors_and_failures(results: list[TrialResult]
     assert summary_markdown(ended, results).splitlines() == [
         f"# Job `{JOB}`",
         "",
-        "completed: 4 trials, 1 passed, 1 failed, 1 errors, 1 skipped; mean score 0.625 of those with a score",
+        "completed: 4 trials, 1 passed, 1 failed, 1 errors, 1 skipped",
         "",
         "2 planned trials did not run.",
         "",
-        "| agent | passed | partial | failed | errors | skipped | total | pass rate | mean | time |",
+        "| agent | passed | partial | failed | errors | skipped | total | pass rate | mean | time (sum) |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         "| `oracle` | 1 | 0 | 0 | 0 | 1 | 2 | 100.0% | 1.000 | 4.0s |",
         "| `codex:gpt-5.5` | 0 | 1 | 1 | 1 | 0 | 2 | 0.0% | 0.250 | 4.0s |",
@@ -412,19 +414,20 @@ def test_a_table_fits_eighty_columns() -> None:
     assert max(map(len, lines)) <= 80
     assert len({len(line) for line in lines}) == 1
     assert [line.split()[-7:] for line in lines] == [
-        ["passed", "failed", "errors", "cancelled", "total", "mean", "time"],
+        ["time"],
+        ["passed", "failed", "errors", "cancelled", "total", "mean", "(sum)"],
         ["12", "0", "0", "0", "12", "1.000", "1m01s"],
         ["0", "3", "1", "2", "6", "0.333", "2h05m"],
         ["0", "0", "2", "0", "2", "-", "0.0s"],
     ]
-    assert lines[2].startswith("a-very-lo")
-    assert "...".join(lines[2].split("...")[1:]).split()[0].endswith("example")
+    assert lines[3].startswith("a-very-lo")
+    assert "...".join(lines[3].split("...")[1:]).split()[0].endswith("example")
 
 
 def test_a_table_of_one_short_row_is_narrow() -> None:
     assert render_table([Summary("nop", failed=2, total=2, mean_scored=0.0, seconds=1)]) == [
-        "agent  passed  failed  errors  total   mean  time",
-        "nop         0       2       0      2  0.000  1.0s",
+        "agent  passed  failed  errors  total   mean  time (sum)",
+        "nop         0       2       0      2  0.000        1.0s",
     ]
 
 

@@ -53,6 +53,7 @@ def gate(**changes: Any) -> GateConfig:
         ({"confirm": 1, "baseline": None}, {}, False, "it needs a baseline"),
         ({"confirm": 1, "baseline": "none"}, {}, False, "it needs a baseline"),
         ({"until_decided": True}, {"attempts": 1}, False, "--bench-until-decided: it needs more than one attempt"),
+        ({"until_decided": True}, {"attempts": 2, "shard": "1/2"}, False, "--bench-until-decided needs all scenarios in one job"),
         ({"until_decided": True}, {"attempts": 1, "of_texts": 2}, False, None),
         ({"until_decided": True}, {"attempts": 2, "of_texts": 1}, False, None),
     ],
@@ -64,6 +65,7 @@ def test_rounds_and_fresh_attempts_have_to_fit_the_rest(
     config = JobConfig(
         directory=tmp_path,
         attempts=job.get("attempts", 1),
+        shard=job.get("shard"),
         attempt_policy=parse_policy(job.get("policy", "each")),
         per_benchmark=own,
     )

@@ -124,6 +124,14 @@ def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixtur
     assert shown(capsys, "--profile", "bare", "--all")[:2] == ["--bench=*", "--bench-profile=bare"]
 
 
+def test_benchmarks_and_scenarios_are_arguments_as_of_check(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys, "a", "./b.bench.yaml") == shown(capsys, "--benchmarks", "a", "./b.bench.yaml")
+    expected = shown(capsys, "--benchmark", "b.bench.yaml", "--scenarios", "s", "t")
+    assert shown(capsys, "b.bench.yaml::s", "b.bench.yaml::t") == expected
+
+
 def test_both_options_for_benchmarks_go_with_scenarios(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +180,8 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to run; give --benchmark, --scenarios or --all"),
+        (["a::s", "b"], "name scenarios (PATH::ID), or whole benchmarks, not both"),
+        ([], "nothing to run; give a PATH or NAME, --benchmark, --scenarios or --all"),
         (["--all", "--benchmarks", "a"], "--all and --benchmark cannot both be given"),
         (["--benchmarks", ","], "--benchmarks is empty; name a benchmark"),
         (["--benchmark", "a", "--secrets", "TOKEN="], "--secrets: TOKEN= names no secret; write VARIABLE=NAME"),
@@ -180,7 +189,7 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--benchmark", "--agent", "x"], "Option '--benchmark' needs a value"),
         (["--benchmark", "a", "--scenrios", "s"], "No such option '--scenrios'.*'--scenarios'*"),
         (["--benchmark", "a", "b", "stray", "-n"], "Option '-n' needs a value"),
-        (["stray", "--all"], "unexpected argument 'stray'; for a benchmark write --benchmark stray"),
+        (["stray", "--all"], "--all and --benchmark cannot both be given"),
         (["--all", "-o", "xml"], "Invalid value for '-o' / '--output': 'xml' is not one of 'text', 'json', 'yaml'"),
         (["--all", "--no-reuse", "--rerun-errors"], "--rerun-errors and --no-reuse contradict each other"),
         (["--all", "--extra", '{"limit": "x"}'], "--extra: limit: a whole number is expected, not 'x'"),

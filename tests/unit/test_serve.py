@@ -59,7 +59,8 @@ def test_it_serves_this_machine_without_a_token(tmp_path: Path) -> None:
 
 def test_a_directory_without_results_is_told(tmp_path: Path) -> None:
     made = make(tmp_path / "reports")
-    for directory, told in ((tmp_path / "typo", True), (made.directory, False)):
+    (tmp_path / "empty").mkdir()
+    for directory, told in ((tmp_path / "empty", True), (made.directory, False)):
         errors: list[str] = []
         with serving(directory, errors=errors) as line:
             urllib.request.urlopen(f"{line.split()[-1]}health").close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema
@@ -22,7 +25,7 @@ from pytest_benchjobs.settings.extra import extra_layer
 from pytest_benchjobs.settings.files import read_job_file, read_profile
 from pytest_benchjobs.settings.layers import PER_BENCHMARK, Layer, as_one, merge
 from pytest_benchjobs.settings.matrix import Matrix, parse_parameter
-from pytest_benchjobs.settings.sampling import in_shard, sampled
+from pytest_benchjobs.settings.sampling import sampled, split
 from pytest_benchjobs.settings.table import ALIASES
 from pytest_benchjobs.settings.types import WrittenAgent
 from pytest_benchjobs.settings.values import overlay, parse_sample, parse_shard, read_json, split_values
@@ -407,10 +410,40 @@ def test_quotas_are_whole_and_fair(tags: dict[str, tuple[str, ...]], count: int,
         assert abs(taken[group] - len(drawn) * size / len(tags)) < 1
 
 
-@given(st.integers(1, 7), st.lists(st.text(max_size=5), max_size=30, unique=True))
-def test_shards_have_everything_once(parts: int, names: list[str]) -> None:
-    for name in names:
-        assert sum(in_shard("b", name, f"{part}/{parts}") for part in range(1, parts + 1)) == 1
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("ab"), st.text(max_size=3)), st.floats(0, 1e6), max_size=40),
+    st.integers(1, 9),
+    st.randoms(),
+)
+def test_shards_have_everything_once_and_about_as_much(
+    seconds: dict[tuple[str, str], float], parts: int, random: Random
+) -> None:
+    found = split(seconds, parts)
+    assert found.keys() == seconds.keys()
+    assert {*found.values()} <= {*range(1, parts + 1)}
+    shuffled = [*seconds.items()]
+    random.shuffle(shuffled)
+    assert split(dict(shuffled), parts) == found
+    loads = [sum(seconds[key] for key in seconds if found[key] == part) for part in range(1, parts + 1)]
+    longest, mean = max(seconds.values(), default=0), sum(seconds.values()) / parts
+    assert max(loads) <= mean + longest * (1 - 1 / parts) + 1e-3
+    alike = Counter(split(dict.fromkeys(seconds, 1.0), parts).values())
+    assert (
+        max(alike[part] for part in range(1, parts + 1)) - min(alike[part] for part in range(1, parts + 1))
+        <= 1
+    )
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.integers(1, 3))
+def test_the_longest_shard_is_near_the_best_there_is(times: list[int], parts: int) -> None:
+    def longest(places: Sequence[int]) -> int:
+        return max(
+            sum(time for time, at in zip(times, places, strict=True) if at == part) for part in {*places}
+        )
+
+    seconds = {("b", str(number)): float(time) for number, time in enumerate(times)}
+    best = min(map(longest, itertools.product(range(1, parts + 1), repeat=len(times))))
+    assert longest([*map(split(seconds, parts).get, seconds)]) <= (4 / 3 - 1 / (3 * parts)) * best + 1e-9
 
 
 def test_a_sample_is_the_same_in_another_process() -> None:

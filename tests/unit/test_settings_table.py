@@ -46,6 +46,7 @@ def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("BENCHJOBS_ENV", raising=False)
     (pytester.path / "kept").mkdir()
     (pytester.path / "prices.toml").write_text(PRICES, "utf-8")
+    (pytester.path / "durations.json").touch()
     until = datetime.date.today() + datetime.timedelta(30)
     known = f"[[known]]\nscenario = 'one'\nreason = 'It is hard'\nuntil = {until}\n"
     (pytester.path / "bench-known.toml").write_text(known, "utf-8")

@@ -158,6 +158,7 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
     "what a trial may spend": ("limits", lambda w: w.config.update(trial_max_calls=5)),
     "the threshold": ("limits", lambda w: w.config.update(threshold=0.5)),
     "memory": ("limits", lambda w: w.environment(memory=1 << 30)),
+    "memory that is guaranteed": ("limits", lambda w: w.environment(memory_request=1 << 20)),
     "the image": ("image", lambda w: setattr(w, "image", "sha256:other")),
 }
 DOES_NOT: dict[str, Callable[[World], object]] = {
@@ -361,7 +362,7 @@ def test_one_that_is_graded_anew_under_something_else_is_like_no_trial_of_one_pi
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    return {name for name in before if before[name] != after[name]}
+    return {name for name in before | after if before.get(name) != after.get(name)}
 
 
 def test_a_scorer_of_somebody_else_is_its_code(world: World) -> None:

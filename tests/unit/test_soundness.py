@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.analysis.soundness import Problem, Verdict, advice, problems, verdict
-from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, TrialResult
+from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.model.scenario import GradeIn, Validation
 
 from .records import result, trial
@@ -203,3 +203,18 @@ def test_a_reference_in_sight_is_a_leak() -> None:
         "/app/.solution has its script (and 1 more)",
         "trials/nop/s/1",
     )
+
+
+def test_a_weak_scorer_and_a_command_that_is_not_there_are_named() -> None:
+    scorer = ScorerResult(name="exists", type="command", score=1.0, weight=1.0)
+    results = [
+        one.model_copy(update={"scorers": (scorer,)})
+        for agent in ("oracle", "nop")
+        for one in _results(agent, "PP")
+    ]
+    said = advice(_problems("PP", "PP"), results, "bash: line 1: ech: command not found")
+    assert said == (
+        "its reference calls a command that is not there: bash: line 1: ech: command not found; correct it, or install "
+        "the command; 'exists' scored what nobody had worked on: check what only the solution makes"
+    )
+    assert advice(_problems("PP", "FF"), results) is None

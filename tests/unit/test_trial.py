@@ -37,7 +37,7 @@ from pytest_benchjobs.model.errors import (
     Ungradable,
 )
 from pytest_benchjobs.model.job import JobConfig, Keep, placed
-from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+from pytest_benchjobs.model.result import Amount, Failure, Outcome, Resources, TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
     CarriedPath,
@@ -289,6 +289,23 @@ def test_each_scorer_that_runs_programs_has_an_untouched_container_with_the_agen
     assert result.graded_in is GradeIn.FRESH
 
 
+def test_a_result_has_what_was_guaranteed_and_what_was_allowed(bench: Bench) -> None:
+    bench.config |= {"headroom": 1.5, "runtime": "runsc"}
+    given = {"cpus": 2, "memory": 3 << 20, "memory_request": 1 << 20}
+    assert bench.run(environment=given).resources == Resources(
+        sandbox="docker",
+        runtime="runsc",
+        cpus=Amount(request=2, limit=3),
+        memory=Amount(request=1 << 20, limit=3 << 20),  # two numbers stay as they are
+    )
+    agent, grading = bench.provider.started
+    assert (
+        (agent.runtime, agent.environment.cpus) == (grading.runtime, grading.environment.cpus) == ("runsc", 3)
+    )
+    bench.config.clear()
+    assert bench.run().resources == Resources(sandbox="docker")
+
+
 @both_places
 def test_no_container_is_made_for_scorers_that_only_read(bench: Bench, place: dict[str, Any]) -> None:
     there = ScorerSpec(
@@ -507,6 +524,11 @@ ENDS = {
     "a set-up that fails": End(
         OF_ENVIRONMENT, scenario={"environment": {"setup": ("echo no luck; exit 4",)}}, message=("status 4", "no luck"), phase="setup",
         worked=False,
+    ),
+    "a set-up by a user that the image lacks": End(
+        OF_ENVIRONMENT, phase="setup", worked=False,
+        scenario={"environment": {"user": "me", "setup": ("echo unable to find user me: no matching entries in passwd file; exit 126",)}},
+        message=("the image has no user 'me' (user in ", "): name one that it has, or add it to the image"),
     ),
     "a set-up that hangs": End(
         OF_ENVIRONMENT, scenario={"environment": {"setup": ("sleep 60",), "setup_timeout": 0.3}},

@@ -9,13 +9,13 @@ import pytest
 
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.scenario import (
-    DEFAULT_AGENT_TIMEOUT,
     Answer,
     Environment,
     HealthCheck,
     ScorerSpec,
 )
 from pytest_benchjobs.scoring.builtin import builtin_scorers
+from pytest_benchjobs.settings.defaults import DEFAULT_AGENT_TIMEOUT
 from pytest_benchjobs.trial.limits import Limits
 
 from .records import trial

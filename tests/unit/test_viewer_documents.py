@@ -479,6 +479,24 @@ def test_a_trend_has_means_with_intervals_by_commit_and_day(client: TestClient) 
     assert 0 < point["low"] < 0.1  # two scenarios that pass show little
 
 
+def test_a_trend_is_of_whole_jobs_and_says_where_it_is_not(tmp_path: Path) -> None:
+    def job(number: int, commit: str, letters: dict[str, str], **changes: Any) -> str:
+        git = {"git": {"branch": "main", "commit": commit, "dirty": False}}
+        job_id = f"2026112{number}-080000-aaaaaa"
+        make_job(tmp_path, job_id, {CODEX: letters}, reproducibility=git, hours_ago=9 - number, **changes)
+        return job_id
+
+    whole = job(1, "a" * 8, {"count": "P", "fix": "P"})
+    job(2, "a" * 8, {"fix": "F"}, narrowed=True)
+    part = job(3, "b" * 8, {"fix": "F"}, narrowed=True)
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        points = asked(client, "/api/trend", "viewer-trend")["points"]
+    assert {(point["mean"], point["selection"], *point["jobs"]) for point in points} == {
+        (1.0, False, whole),
+        (0.0, True, part),
+    }
+
+
 def test_viewer_data_has_the_shape_of_the_seed(client: TestClient) -> None:
     found = asked(client, "/api/viewer-data", "viewer-data")
     assert set(found) == {

@@ -21,6 +21,7 @@ from pytest_benchjobs.store.opening import files_inside, open_inside
 from pytest_benchjobs.viewer import app
 from pytest_benchjobs.viewer.application import DOCUMENTS
 from pytest_benchjobs.viewer.guard import COOKIE, QUERY_LIMIT
+from pytest_benchjobs.viewer.sending import PAGES
 
 from .viewing import CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make
 
@@ -346,6 +347,14 @@ def test_a_query_that_is_wrong_or_too_large_is_refused(client: TestClient, path:
     else:
         assert answer.headers["content-type"].startswith("text/html")
         assert '<a href="/">To the jobs</a>' in answer.text
+
+
+def test_pages_that_are_not_there_are_the_page_that_says_so(client: TestClient) -> None:
+    (of_script,) = re.findall(r"const PAGES = \{(.*?)\}", client.get("/static/main.js").text)
+    assert tuple(re.findall(r"(\w+):", of_script)) == PAGES
+    for query, status in (("", 200), ("?page=", 200), ("?page=runs", 200), ("?page=nope", 404)):
+        answer = client.get(f"/{query}")
+        assert (answer.status_code, "static/main.js" in answer.text) == (status, True)
 
 
 TEXT = st.text(max_size=40) | st.sampled_from(HOSTILE)

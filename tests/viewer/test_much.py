@@ -63,6 +63,10 @@ def test_several_attempts_have_estimates_and_flaky_scenarios(page: Page, served:
     assert head == ["Agent", "pass@1", "pass@2", "pass@3", "pass^2", "pass^3", "Flaky scenarios"]
     # Two of three attempts, and three of three: a pair of the first has at least one that passed, and one of three both.
     assert values == ["oracle", "0.833", "1.000", "1.000", "0.667", "0.500", "1 of 2"]
+    page.page.set_viewport_size({"width": 390, "height": 900})
+    assert [cell.inner_text() for cell in rows[0].query_selector_all("th") if cell.is_visible()] == [
+        "Agent", "pass@1", "pass@3", "pass^3", "Flaky scenarios",
+    ]  # fmt: skip
     page.page.click("summary >> text=1 flaky scenario")
     page.page.wait_for_selector("details[open] code >> text=count")
 

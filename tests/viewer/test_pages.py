@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.model.known_failure import Known, KnownMode
+from pytest_benchjobs.model.result import Failure, Phase
 from pytest_benchjobs.store.bundle import JobBundle
+from tests.unit.jobs import ended, make_job
 from tests.unit.viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made, make
 from tests.viewer.pages import Page, side_by_side
 from tests.viewer.serving import serving
@@ -98,10 +101,16 @@ def test_the_way_back_leads_to_the_same_place(page: Page, address: str) -> None:
     assert page.page.evaluate("window.scrollY") == 150
 
 
+WITH_SCORES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("runs", {}), ("jobs", {}), ("scenario", {"benchmark": "texts", "scenario": "fix"}),
+    ("job", {"job": NOW_JOB}),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_scores_are_in_sight(page: Page, address: str, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
-    for name, more in (("runs", {}), ("jobs", {}), ("scenario", {"benchmark": "texts", "scenario": "fix"})):
+    for name, more in WITH_SCORES:
         page.open(address, name, **more)
         seen = page.run(
             "[...document.querySelectorAll('[role=columnheader], main th')].filter((one) => /^(Mean s|S)core/.test(one.textContent))"
@@ -116,14 +125,48 @@ def test_scores_are_in_sight(page: Page, address: str, width: int) -> None:
         assert max(lines) == 1, f"a figure of {name} is broken in two"
 
 
+@pytest.mark.when_changed("viewer")
+def test_no_table_is_wider_than_a_narrow_window(page: Page, address: str, made: Made) -> None:
+    page.page.set_viewport_size({"width": 390, "height": 900})
+    visible = (
+        "document.querySelectorAll('section').forEach((one) => { one.style.contentVisibility = 'visible'; })"
+    )
+    for name, more in (
+        *WITH_SCORES,
+        ("compare", {"a": BEFORE, "b": NOW_JOB}),
+        ("trend", {"benchmark": "texts"}),
+        ("trial", {"job": NOW_JOB, "id": made.trials["count"]}),
+    ):
+        page.open(address, name, **more)
+        page.run(visible)
+        wide = "[...document.querySelectorAll('.frame, .scroll')].filter((one) => one.scrollWidth > one.clientWidth)"
+        assert page.run(f"{wide}.map((one) => one.textContent.slice(0, 200))") == [], name
+    page.open(address)
+    assert page.page.is_visible("[role=grid] >> text=regressed")
+
+
+@pytest.mark.when_changed("viewer")
+def test_ages_grow_while_a_page_is_read(page: Page, address: str) -> None:
+    page.page.clock.install()
+    page.open(address)
+    age = "document.querySelector('[role=grid] time').textContent"
+    before = page.run(age)
+    page.page.clock.fast_forward(7_200_000)
+    page.until(f"{age} !== {before!r}")
+
+
 EXPRESSIONS = (
     ("agent:CODEX score<0.5", {CODEX}, ""),
     ("oracle score=1", {"oracle"}, ""),
     ("agent:nobody", set(), "No runs are here that fit the filters."),
     ("score<0.5 score>=0.5", set(), "No runs are here that fit the filters."),
-    ("score<half", set(), "score< needs a number"),
+    ("score<half", set(), "score<half: score needs one of < <= > >= = and a number, as in score<0.5"),
+    ("score<<1", set(), "score<<1: score needs one of"),
+    ("score:1", set(), "score:1: score needs one of"),
+    ("score <1", set(), "<1: write name, sign and number without blanks"),
+    ("agent=codex", set(), "agent=codex: agent is a text; write agent:TEXT"),
     ("agent:", set(), "agent:TEXT"),
-    ("scor<1", set(), "scor is not compared with a number"),
+    ("scor<1", set(), "scor<1: scor is not compared with a number"),
 )
 
 
@@ -175,18 +218,37 @@ def test_a_mark_of_the_matrix_opens_its_trial(page: Page, address: str) -> None:
     assert "benchjobs" in page.text
 
 
+def sections(page: Page) -> list[str | None]:
+    return [head.text_content() for head in page.page.query_selector_all("main h2")]
+
+
 def test_trial_has_everything_in_its_sections(page: Page, address: str, made: Made) -> None:
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
-    for said in (
-        "Why it has no score",
-        "Steps",
-        "Logs",
-        "Files",
-        "Usage",
+    assert sections(page) == [
+        "Why it has no score", "Scorers", "Steps", "Logs", "Files", "Usage", "Other trials of this scenario", "Details",
         "Commands",
-        "Other trials of this scenario",
-    ):
-        assert said in page.text
+    ]  # fmt: skip
+
+
+@pytest.mark.when_changed("viewer")
+def test_a_known_failure_has_its_reason(page: Page, tmp_path: Path) -> None:
+    known = Known(mode=KnownMode.EXPECTED_FAIL, reason="It counts lines", issue="https://tracker.example/12")
+    crash = Failure(class_="agent_crashed", message="the agent exited with status 1")
+    phases = (Phase(name="agent", start=0.0, end=1.0),)
+    trials = [ended("F", known=known, phases=phases), ended("F", "fix", score=1.0, failure=crash)]
+    make_job(tmp_path, NOW_JOB, trials)
+    with serving(tmp_path) as address:
+        page.open(address, "job", job=NOW_JOB)
+        (mark,) = page.page.query_selector_all(".mark.known")
+        assert "known failure: It counts lines" in str(mark.get_attribute("title"))
+        assert "count (oracle): It counts lines (https://tracker.example/12)" in page.text
+        page.page.click(".mark.known")
+        page.page.wait_for_selector("text=expected to fail: It counts lines")
+        assert sections(page) == [
+            "Why it failed", "Scorers", "Logs", "Files", "Timeline", "Details", "Commands",
+        ]  # fmt: skip
+        page.open(address, "trial", job=NOW_JOB, id=trials[1].node_id)
+        assert "score 1.000, which would be enough to pass" in page.page.inner_text(".lead")
 
 
 @pytest.mark.when_changed("viewer")
@@ -336,6 +398,8 @@ def test_state_is_in_the_address(page: Page, address: str) -> None:
 def test_unknown_page_and_job_say_so(page: Page, address: str) -> None:
     page.open(address, "nowhere")
     assert "There is no page nowhere." in page.text
+    assert [said for said in page.wrong if said.startswith("404: ") and said.endswith("?page=nowhere")]
+    assert page.page.is_visible("main a >> text=To the jobs")
     page.open(address, "job", job="20990101-000000-ffffff")
     assert "20990101-000000-ffffff" in page.text
     page.forgive("404")

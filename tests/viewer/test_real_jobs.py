@@ -152,4 +152,4 @@ def test_job_that_runs_is_live(page: Page, real: str, jobs: RealJobs) -> None:
 
 def test_job_that_died_says_so(page: Page, real: str, jobs: RealJobs) -> None:
     page.open(real, "job", job=jobs.died)
-    assert "died" in page.page.inner_text(".lead")
+    assert page.page.inner_text(".lead") == "! died"

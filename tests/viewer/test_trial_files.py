@@ -115,7 +115,7 @@ def test_weights_are_those_of_the_manifest(trial: Page, long: tuple[str, Made]) 
         one for one in JobBundle(made.directory, NOW_JOB).results() if one.node_id == made.trials["fix"]
     )
     weights = trial.run(
-        "[...document.querySelectorAll('section[aria-label=Scorers] tbody tr')].map((row) => row.cells[2].textContent)"
+        "[...document.querySelectorAll('section[aria-label=Scorers] tbody tr')].map((row) => row.cells[3].textContent)"
     )
     assert weights == [f"{scorer.weight:g}" for scorer in result.scorers]
 

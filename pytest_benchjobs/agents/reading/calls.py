@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import json
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ...store.calls import LoggedCall, logged_calls
 from .trajectory import Metrics, Source, Trajectory
-from .values import at, items_at, text_at, text_of
+from .values import at, error_at, items_at, parsed, text_at, text_of
 
-_CALLS = 10_000
 _CONVERSATIONS = 200
 _OPEN = 200
 _PARSED = 64 << 20
@@ -63,21 +62,31 @@ class _Conversation:
 def write_steps(
     calls: Path, trajectory: Path, *, after: int = 0, agent: str, version: str | None, model: str | None
 ) -> int:
-    """Write the trajectory of an agent from its calls `after` those of earlier turns; returns the number of all calls.
+    """Write the trajectory of an agent from its calls `after` a byte, where earlier turns end; returns where they end.
 
     Raises:
         OSError: a file cannot be read or written.
     """
     with calls.open("rb") as source, trajectory.open("wb") as target:
         written = Trajectory(target, agent, version, model)
-        steps = Steps(Trajectory(io.BytesIO(), agent))
-        number = 0
-        for number, call in enumerate(itertools.islice(logged_calls(source), _CALLS), start=1):
-            if number > after:
-                steps.trajectory = written
-            steps.add(call)
+        LoggedSteps(Steps(written), source, after).add()
         written.finish(None, "the steps are made from the calls of models")
-        return number
+        return source.tell()
+
+
+class LoggedSteps:
+    """Adds the calls of a file, of which those `after` which it begins were shown in earlier turns."""
+
+    def __init__(self, steps: Steps, file: BinaryIO, after: int) -> None:
+        self._steps, self._file, self._calls = steps, file, logged_calls(file)
+        trajectory, steps.trajectory = steps.trajectory, Trajectory(io.BytesIO(), "")
+        self.add(after)
+        steps.trajectory = trajectory
+
+    def add(self, end: float = math.inf) -> None:
+        """Add the next calls, up to this byte of the file."""
+        while self._file.tell() < end and (call := next(self._calls, None)) is not None:
+            self._steps.add(call)
 
 
 class Steps:
@@ -105,7 +114,9 @@ class Steps:
             self._answer(call, conversation)
         else:
             why = (
-                "nobody waited for its answer" if not call.status else f"{call.status} {_error(call.answer)}"
+                "nobody waited for its answer"
+                if not call.status
+                else f"{call.status} {error_at(_json(call.answer))}"
             )
             self.trajectory.say("system", f"[a call of the model failed: {why.strip()}]", separator="\n")
         if call.cut and call.status:
@@ -189,21 +200,6 @@ def _events(answer: bytes) -> Iterator[Mapping[str, Any]]:
             yield event
 
 
-def _error(answer: bytes) -> str:
-    said = _json(answer)
-    return text_at(said, "error", "message") or text_at(said, "message") or text_at(said, "error")
-
-
-def _arguments(written: Any) -> Any:
-    """Return arguments that may be JSON in a text."""
-    if not isinstance(written, str):
-        return written
-    try:
-        return json.loads(written)
-    except (ValueError, RecursionError):
-        return written
-
-
 def _source(role: str) -> Source:
     return "agent" if role == "assistant" else "system" if role in ("system", "developer") else "user"
 
@@ -228,7 +224,7 @@ def _chat_message(message: Mapping[str, Any], source: Source) -> Iterator[_Part]
     for call in items_at(message, "tool_calls"):
         function = at(call, "function")
         name = text_at(function, "name")
-        yield _Part("agent", "call", "", text_at(call, "id"), name, _arguments(at(function, "arguments")))
+        yield _Part("agent", "call", "", text_at(call, "id"), name, parsed(at(function, "arguments")))
 
 
 def _chat_answer(events: list[Mapping[str, Any]]) -> Iterator[_Part]:
@@ -281,7 +277,7 @@ def _responses_item(item: Mapping[str, Any]) -> Iterator[_Part]:
     elif kind.endswith("_call"):
         given = item.get("arguments", item.get("input", item.get("action")))
         yield _Part(
-            "agent", "call", "", text_at(item, "call_id"), text_at(item, "name") or kind, _arguments(given)
+            "agent", "call", "", text_at(item, "call_id"), text_at(item, "name") or kind, parsed(given)
         )
 
 
@@ -340,7 +336,7 @@ def _messages_answer(events: list[Mapping[str, Any]]) -> Iterator[_Part]:
                     block[key] = text_at(block, key) + piece
             block["json"] += text_at(delta, "partial_json")
     for block in blocks.values():
-        given = {"input": _arguments(block["json"])} if block["json"] else {}
+        given = {"input": parsed(block["json"])} if block["json"] else {}
         yield from _blocks([{**block, **given}], "agent")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.ending import Ending
 from .reader import Event, Reader, Said, failed
 from .trajectory import FinalMetrics, Trajectory
-from .values import count_at, items_at, money_at, text_at, text_of
+from .values import count_at, items_at, money_at, parsed, text_at, text_of
 
 _UNFINISHED = 500
 
@@ -105,7 +104,4 @@ _CALLS: dict[str, Callable[[Mapping[str, Any]], _Shown]] = {
 
 def _readable(message: str) -> str:
     """A message that may be the body of an answer."""
-    try:
-        return text_at(json.loads(message), "error", "message") or message
-    except (ValueError, RecursionError):
-        return message
+    return text_at(parsed(message), "error", "message") or message

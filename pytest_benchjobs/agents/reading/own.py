@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import BinaryIO
 
 from ...model.ending import Ending
 from ...store.calls import LoggedCall
-from .calls import Steps
-from .reader import Event, Reader, failed
+from .calls import LoggedSteps, Steps
+from .reader import Event, Reader, Said, failed
 from .trajectory import Metrics, Trajectory
 from .values import count_at, items_at, text_at
 
@@ -24,13 +25,23 @@ _REASONS = {
 class Own(Reader):
     """Reads events of type `begin`, `system`, `user`, `answer`, `result`, `chat` and `end`."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
+    def __init__(self, trajectory: Trajectory, calls: BinaryIO | None = None, after: int = 0) -> None:
+        """`calls`: those that its log does not tell, `after` those of earlier turns; `logged` of an event: up to it."""
         super().__init__(trajectory)
         self._steps = Steps(trajectory)
+        self._logged = None if calls is None else LoggedSteps(self._steps, calls, after)
+
+    def end(self) -> Said | None:
+        """Ending and message; None when the final event is missing."""
+        if self._logged is not None:
+            self._logged.add()
+        return super().end()
 
     def event(self, event: Event) -> None:
         """Read one event."""
         kind = event["type"]
+        if self._logged is not None:
+            self._logged.add(count_at(event, "logged") or 0)
         if kind == "begin":
             self._trajectory.about(version=text_at(event, "version"), model=text_at(event, "model"))
         elif kind in ("system", "user"):

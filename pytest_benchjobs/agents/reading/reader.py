@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -72,7 +72,7 @@ def read_log(
     log: Path,
     trajectory: Path,
     *,
-    reader: type[Reader],
+    reader: Callable[[Trajectory], Reader],
     agent: str,
     version: str | None = None,
     model: str | None = None,

@@ -46,6 +46,21 @@ def count_at(value: Any, *path: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST else None
 
 
+def error_at(value: Any) -> str:
+    """The message of the error that an endpoint answers; empty if there is none."""
+    return text_at(value, "error", "message") or text_at(value, "message") or text_at(value, "error")
+
+
+def parsed(written: Any) -> Any:
+    """What may be JSON in a text, such as arguments; else as it is."""
+    if not isinstance(written, str):
+        return written
+    try:
+        return json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+
+
 def money_at(value: Any, *path: str) -> float | None:
     """The amount there; None when it is none."""
     found = at(value, *path)

@@ -30,7 +30,7 @@ def as_scenarios(found: Side) -> tuple[BaselineScenario, ...]:
 def as_side(file: BaselineFile, name: str) -> Side:
     """Return the side that a `baseline.json` holds."""
     cells = map(_cell, file.scenarios)
-    return Side(name, file.jobs, {cell.key: cell for cell in cells})
+    return Side(name, file.jobs, {cell.key: cell for cell in cells}, frozenset(file.ran_on or ()))
 
 
 def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple[str, ...]]:
@@ -42,16 +42,16 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
         InputError: it is none of them, damaged, or the job that is judged.
     """
     if is_directory(path):
-        job, rows, notes = _bundle(path)
+        record, rows, notes = _bundle(path)
     else:
         file = JsonFile(path)
         if not {"job", "results"} <= file.data.keys():
             found = as_side(baseline_of(file), name)
             _refuse_judged(found.jobs, judged, path)
             return found, (f"the judged job {judged} is also part of {path}",) if judged in found.jobs else ()
-        job, rows, notes = _report(file)
-    _refuse_judged((job,), judged, path)
-    return side(name, [(job, rows)]), notes
+        record, rows, notes = _report(file)
+    _refuse_judged((record.id,), judged, path)
+    return side(name, [(record.id, rows)], [record]), notes
 
 
 def _refuse_judged(jobs: Sequence[str], judged: str | None, path: Path) -> None:
@@ -119,7 +119,7 @@ def _one(mean: float | None) -> tuple[float, ...]:
     return () if mean is None else (mean,)
 
 
-def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
+def _bundle(root: Path) -> tuple[JobRecord, list[PairRow], tuple[str, ...]]:
     record_path = JobLayout(root).record
     if not record_path.exists():
         hint = "; name one of those in its jobs/" if Layout(root).jobs.is_dir() else ""
@@ -133,10 +133,10 @@ def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
 
     rows = _rows((result for _, result in incoming_results(root, record.id, refuse)), root)
     _refuse_incomplete(record, rows, root, left_out)
-    return record.id, rows, (*notes, *left_out)
+    return record, rows, (*notes, *left_out)
 
 
-def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
+def _report(file: JsonFile) -> tuple[JobRecord, list[PairRow], tuple[str, ...]]:
     results = file.data["results"]
     if not isinstance(results, list):
         raise file.wrong([(("results",), "a list is expected")])
@@ -158,7 +158,7 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
         raise file.wrong(mistakes)
     rows = _rows(checked, file.path)
     _refuse_incomplete(record, rows, file.path)
-    return record.id, rows, notes
+    return record, rows, notes
 
 
 def _refuse_incomplete(

@@ -268,10 +268,10 @@ def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
 
 def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Iterable[str] = ()) -> Resolved:
     notes = list(notes)
-    rows = []
+    rows, records = [], []
     for job in jobs:
         found = checked(history, job)
-        why = None if found.record is None else gone_of(found.record, len(found.rows))
+        why = gone_of(found.record, len(found.rows))
         if why is None and (names := doubled(found.rows)):
             why = two_tasks(names)
         why = why or found.wrong
@@ -279,7 +279,8 @@ def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Itera
             return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), cure=_ANEW)
         notes += [found.note] if found.note else []
         rows.append((job, found.rows))
-    return of_side(side(spec, rows), notes)
+        records.append(found.record)
+    return of_side(side(spec, rows, records), notes)
 
 
 def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
@@ -311,10 +312,6 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
         jobs = f"job{'s' * (len(found.jobs) > 1)} {', '.join(found.jobs)}"
         why = f"the baseline is empty: no trial of {jobs if found.jobs else found.name} passed or failed"
         return Resolved(None, why, tuple(notes), cure=_ANEW)
-    if len(found.jobs) > 1:
-        notes.append(
-            f"pooled from {len(found.jobs)} jobs: {', '.join(found.jobs[:_SHOWN])}{_more(found.jobs)}"
-        )
     mixed = sorted({f"{cell.benchmark}/{cell.scenario}" for cell in found.cells.values() if cell.mixed})
     if mixed:
         shown = ", ".join(one_line(name, 100) for name in mixed[:_SHOWN])

@@ -1,4 +1,4 @@
-"""Scenarios by name: broken, fixed and suspects."""
+"""Scenarios by name: broken, fixed, suspects, and those that no longer always pass."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Changes:
     """The reverse of broken."""
     suspects: tuple[Change, ...]
     """Others whose score fell by more than one attempt explains, or that pass less often (false discovery rate 0.1)."""
+    slipped: tuple[Change, ...]
+    """Others that passed in all attempts before, and do not in all now."""
     known: tuple[Change, ...]
     """Known failures, including those in quarantine, which are in none of the other lists."""
 
@@ -39,6 +41,7 @@ def changes(pairs: Sequence[Pair]) -> Changes:
     broke: list[Change] = []
     fixed: list[Change] = []
     suspects: list[Change] = []
+    slipped: list[Change] = []
     judged = [pair for pair in pairs if not pair.quarantined]
     alone = chances(judged)
     for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
@@ -51,11 +54,14 @@ def changes(pairs: Sequence[Pair]) -> Changes:
             (broke if passed else fixed).append(change_of(pair, p, adjusted))
         elif _suspicious(pair, adjusted):
             suspects.append(change_of(pair, p, adjusted))
+        elif before.passed == len(before.scores) and now.passed < len(now.scores):
+            slipped.append(change_of(pair, p, adjusted))
     known = [change_of(pair, None, None) for pair in pairs if pair.now.known in _MODES]
     return Changes(
         tuple(sorted(broke, key=_worst)),
         tuple(sorted(fixed, key=_best)),
         tuple(sorted(suspects, key=_worst)),
+        tuple(sorted(slipped, key=_worst)),
         tuple(sorted(known, key=_worst)),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport, matches
 from ...model.known_failure import KnownMode
 from ...store.text import one_line
-from ..pairing import Pairing
+from ..pairing import Pairing, elsewhere
 from ..sides import Cell, Key, Side
 from . import words
 from .groups import tagged
@@ -142,7 +142,8 @@ def _lost(lost: Sequence[Key], before: Side, now: Side, back: Mapping[str, str])
         named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in rest], 3)
         parts.append(f"{len(rest):,} of {words.count(total, 'scenario')} ({named})")
         cure = cure or f"scenario={one_line(rest[0][1], 100)}"
-    return _report(lost, before, f"the job did not run {', '.join(parts)} of the baseline", cure)
+    hints = "".join(elsewhere(label, now.agents) for label in agents)
+    return _report(lost, before, f"the job did not run {', '.join(parts)} of the baseline{hints}", cure)
 
 
 def _replaced(changed: Sequence[Key], before: Side) -> RuleReport:

@@ -92,6 +92,10 @@ def judge_job(
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
     notes += left_out.notes(partial=record.partial, whole=whole)
+    if record.config.shard is not None:
+        notes.append(
+            f"only shard {record.config.shard} is judged; `benchjobs merge --as-job NAME` makes the whole job"
+        )
     report = report.model_copy(update={"notes": tuple(notes)})
     status = of_gate(report)
     if whole:
@@ -161,7 +165,7 @@ def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | Non
     for row in rows:
         beyond = row.attempt > record.config.of(row.benchmark).attempts
         (fresh if beyond else attempts).append(row)
-    now = side(record.id, [(record.id, attempts)])
+    now = side(record.id, [(record.id, attempts)], [record])
     return now, side(record.id, [(record.id, fresh)]) if record.config.gate.confirm else None
 
 

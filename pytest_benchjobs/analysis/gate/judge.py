@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...model.gate import (
+    SIDE_A,
     ClusterRef,
     GateConfig,
     GateReport,
@@ -71,7 +72,7 @@ def judge(
     if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):
         baseline_missing = baseline_missing or f"the baseline {words.names([before.name])} has no results"
         before = None
-    pairing = pair(before, now) if before is not None else Pairing()
+    pairing = Pairing() if before is None else pair(before, now, known=config.baseline == SIDE_A)
     groups = group(now, before, pairing, f"{job}{where}")
     rules = [rule for rule in config.rules if not rule.floor] or [MEAN] * named
     found = validity(now, before, config, groups, pairing)
@@ -81,7 +82,6 @@ def judge(
         verdict = config.without if named else GateVerdict.NO_BASELINE
         why = f"not compared: {missing}"
         found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
-        notes.append(f"nothing was compared: {missing}")
         if verdict is GateVerdict.NO_BASELINE:
             notes += [f"as a baseline: {line}" for line in outlook(now)]
     elif before is not None:
@@ -97,7 +97,7 @@ def judge(
         notes += _warnings(config, groups, found)
         notes += likely_clusters(groups)
     found += [one for rule in config.floors if groups for one in floors(rule, groups, random or {})]
-    notes += _about_quarantine(now)
+    notes += _about_quarantine(now, pairing)
     if fresh is not None and fresh.cells:
         notes.append(
             f"{words.count(sum(len(cell.scores) + cell.errors for cell in fresh.cells.values()), 'fresh attempt')} of "
@@ -167,6 +167,7 @@ def _report(
         broke=by_name.broke if fresh is None else with_fresh(by_name.broke, groups, fresh),
         fixed=by_name.fixed,
         suspects=by_name.suspects if fresh is None else with_fresh(by_name.suspects, groups, fresh),
+        slipped=by_name.slipped,
         added=pairing.added,
         removed=pairing.removed,
         changed=pairing.changed,
@@ -221,9 +222,10 @@ def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleR
             yield f"warning: {place}mean {was:.2f} -> {is_now:.2f} ({drop}), though no gate failed"
 
 
-def _about_quarantine(now: Side) -> Iterable[str]:
+def _about_quarantine(now: Side, pairing: Pairing) -> Iterable[str]:
+    """Note how many scenarios in quarantine are left out, unless the report lists them all as known failures."""
     number = [cell.known for cell in now.cells.values()].count(QUARANTINE)
-    if number:
+    if number > sum([one.quarantined for one in pairing.pairs]):
         yield f"{words.count(number, 'scenario')} in quarantine left out"
 
 

@@ -53,6 +53,8 @@ class BaselineDocument(Document):
     """Earlier jobs of this baseline, the latest first; an entry without jobs is a deletion."""
     notes: tuple[str, ...]
     """Jobs that were left out, and the reasons."""
+    ran_on: tuple[str, ...] | None = None
+    """Sandboxes, runtimes and headroom of the jobs; null: unknown."""
 
 
 def baseline_document(
@@ -78,6 +80,7 @@ def baseline_document(
         scenarios=as_scenarios(side),
         past=tuple(past),
         notes=tuple(notes),
+        ran_on=tuple(sorted(side.ran_on)) or None,
     )
 
 

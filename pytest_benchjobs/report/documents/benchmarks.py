@@ -56,6 +56,8 @@ class CheckedScenario(Model):
 
     benchmark: str
     scenario: str
+    place: str | None = None
+    """File and line of the scenario."""
     validation: str
     verdict: Verdict
     problems: tuple[CheckProblem, ...]

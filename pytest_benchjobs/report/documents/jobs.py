@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from ...model.base import Model
+from ...model.gate import GateReport
 from ...model.job import JobStatus, Totals
 from ...store.rows import JobRow, RunRow
 from . import Document, renamed
@@ -131,8 +132,10 @@ class MergeDocument(Document):
     """Directory of the merged jobs; null when only JUnit files were merged."""
     jobs: tuple[MergedJob, ...]
     problems: tuple[str, ...]
-    """Files that were left out, and why."""
+    """Files that were left out, and why; shards that are missing."""
     junit: MergedJUnit | None
+    gate: GateReport | None = None
+    """Verdict on the job of `--as-job`; null: its parts were run without gates."""
 
 
 class RemovedJob(Model):

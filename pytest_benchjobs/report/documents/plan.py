@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.base import Model
 from ...model.image import ImageSize
-from ...model.job import JobConfig
+from ...model.job import JobConfig, Shard
 from ...model.scenario import Validation
 from . import Document
 from .images import ImageTotal
@@ -28,6 +28,8 @@ class PlannedTrial(Model):
     """Reason why it would end in an error."""
     images: tuple[ImageSize, ...] = ()
     """Images it needs, that of the agent first; empty for a trial that is reused, or would end in an error."""
+    place: str | None = None
+    """File and line of the scenario."""
     validation: Validation
     has_reference: bool
     timeout: float
@@ -76,6 +78,12 @@ class PlannedTime(Model):
     """Trials not in the estimate: they never ran, or ended in an error."""
 
 
+class PlannedShard(Shard):
+    """A part of the job, for one machine."""
+
+    number: int
+
+
 class PlannedCost(Model):
     """Cost in USD."""
 
@@ -103,4 +111,6 @@ class PlanDocument(Document):
     cost: PlannedCost
     config: JobConfig
     """The effective configuration: options, files and defaults together."""
+    shards: tuple[PlannedShard, ...] = ()
+    """With `--shard`: all of them. The trials above are those of one."""
     selected: tuple[PlannedTrial, ...]

@@ -251,6 +251,16 @@ class MatrixTrials(Model):
     """Sum of 1: reused, 2: rescored, 4: known failure, 8: file system kept, 16: running."""
 
 
+class KnownFailure(Model):
+    """Why trials of a scenario and agent are known to fail."""
+
+    benchmark: str
+    scenario: str
+    agent: str
+    reason: str
+    """With its link, its place and its last day."""
+
+
 class ViewerMatrix(Document):
     """`/api/jobs/JOB/matrix`: all trials of a job, by scenario and agent."""
 
@@ -263,6 +273,7 @@ class ViewerMatrix(Document):
     trials: MatrixTrials
     left_out: int
     """Trials beyond the limit."""
+    known: tuple[KnownFailure, ...] = ()
 
 
 class ViewerFile(Model):
@@ -504,6 +515,8 @@ class TrendPoint(Model):
     errors: int
     known: int
     """Scenarios that are known failures."""
+    selection: bool = False
+    """Its jobs ran a selection of scenarios. Such jobs are left out where another job has results of the same key."""
 
 
 class ViewerTrend(Document):

@@ -277,7 +277,11 @@ def not_enforced(environment: Environment) -> tuple[str, ...]:
     """Return the limits of a scenario that are not enforced, in words for its result."""
     limits = [name for name in ("cpus", "memory", "storage") if getattr(environment, name) is not None]
     limits += ["pids"] if environment.pids != DEFAULT_PIDS else []
-    return (f"not enforced in a local sandbox: the limit of {', '.join(limits)}",) if limits else ()
+    requests = [name for name in ("cpus", "memory") if getattr(environment, f"{name}_request") is not None]
+    return (
+        *([f"not enforced in a local sandbox: the limit of {', '.join(limits)}"] if limits else []),
+        *([f"not guaranteed in a local sandbox: the request of {', '.join(requests)}"] if requests else []),
+    )
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:

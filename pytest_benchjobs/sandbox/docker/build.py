@@ -306,7 +306,7 @@ class _Build:
                     _TARGET,
                 ],
                 directory,
-                {**environment_without_keys(), "DOCKER_HOST": self.engine.host},
+                {**environment_without_keys(), **self.engine.environment()},
             )
             if status != 0:
                 raise _Failed(f"docker buildx exited with status {status}")

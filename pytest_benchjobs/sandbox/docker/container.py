@@ -28,6 +28,7 @@ from ..command_timeout import Drained, wait_fairly
 from ..paths import DEFAULT_PATH, is_below
 from ..program import PROGRAM
 from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
+from ..relay import Relays
 from ..runner import serving
 from .answers import PAUSES
 from .calling import Caller, on_behalf_of
@@ -93,6 +94,11 @@ class _Command:
         name, mode, more = self.argv[0], self.argv[1:3], self.argv[4:]
         return name == PROGRAM and mode != ("serve", "scorer") and not (mode[:1] == ("door",) and more)
 
+    @property
+    def door(self) -> str | None:
+        """Path of the socket that a door connects with, if it is a door."""
+        return self.argv[3] if self.argv[:2] == (PROGRAM, "door") else None
+
     def is_at_fault(self, words: str) -> bool:
         """Return True if the engine says that the command, its user or its directory is why it did not start.
 
@@ -141,6 +147,9 @@ class DockerSandbox(EngineContainer):
         super().__init__(services.engine, container, workdir)
         self._beside = beside
         self._proxy = proxy
+        self._relays = Relays(spec.relayed)
+        self._agent_worked = False
+        """True once something has run behind a door to the gateway."""
         self._network: Network = spec.network
         self.image = image.record
         self._services = services
@@ -158,7 +167,7 @@ class DockerSandbox(EngineContainer):
                 self, image.entrypoint, spec.environment, has_first=first is not None
             )
         self._environment: frozenset[int] = frozenset()
-        self._notes = [one for one in (image.note, note) if one is not None]
+        self._notes = [one for one in (image.note, note, *spec.notes) if one is not None]
         self._began = 0.0
         self._watched: Watched | None = None
         self._restarting = threading.Lock()
@@ -171,6 +180,9 @@ class DockerSandbox(EngineContainer):
         if own or self._spec.files:
             # The door, where there is one, is the same file.
             self.put(dict.fromkeys((*self._spec.files, *own)))
+        if self._spec.delivered:
+            with self._calling():
+                self._services.deliveries.make_sure(name for _, name in self._spec.delivered)
         self._began = time.monotonic()
         try:
             with self._calling():
@@ -204,6 +216,7 @@ class DockerSandbox(EngineContainer):
             tuple(argv), timeout, sink, stdout, user or self.user, workdir, env or {}, silent, stopping, stdin
         )
         self._processes.forget_seen()
+        command = self._with_way_out(command)
         if not command.is_ours:
             self._program = _Program.DOUBTED
         if self._inside is not None and command.is_plain:
@@ -227,7 +240,30 @@ class DockerSandbox(EngineContainer):
                 self._caller.note_again(f"start a command: {held.text}")
                 self._caller.rest(pause)
         held.release()
+        if command.door is not None and (broken := self._relays.broken) is not None:
+            raise broken
         return ended
+
+    def _with_way_out(self, command: _Command) -> _Command:
+        """Have what carries the connections of a command, if anything has to; it ends when that is broken."""
+        worked = self._agent_worked
+        # What an agent has left may keep it from beginning: then the door says so, which is for the trial to judge,
+        # and a command without its proxy reaches nothing.
+        excused = (EngineError, EnvironmentFailed) if worked else ()
+        if command.door is not None:
+            self._agent_worked = worked or not command.is_ours
+            with contextlib.suppress(EnvironmentFailed):
+                self._relays.begin(self, command.door, trusted=not worked)
+        elif self._proxy is not None and not command.is_ours and self._relays.lacks(self._proxy.mount.target):
+            with contextlib.suppress(*excused):
+                self.ready_to_serve()
+                self._proxy.join(self._run_proxy_door)
+        stopping = command.stopping
+        if command.door is None or stopping is None:
+            return command
+        asked = stopping.requested
+        requested = lambda: asked() or self._relays.broken is not None  # noqa: E731
+        return dataclasses.replace(command, stopping=dataclasses.replace(stopping, requested=requested))
 
     def _exec_inside(self, inside: Inside, command: _Command) -> ExecResult:
         """Run a command below our program, as the engine would run it."""
@@ -379,8 +415,7 @@ class DockerSandbox(EngineContainer):
     def end_commands(self, variable: str) -> tuple[str, ...]:
         """Kill commands that were given `variable`, and their children that were not made daemons."""
         self._close_inside()
-        with self._calling():
-            before = self._processes.others(seen=True)
+        before = self._others(seen=True)
         self._stage = _Stage.GRADED
         if before is None:
             # The agent ended the container, and everything with it.
@@ -421,13 +456,21 @@ class DockerSandbox(EngineContainer):
             self.adopt_processes()
 
     def _close_inside(self) -> None:
+        """End our own commands, but for the first process."""
         if self._inside is not None:
             self._inside.close()
+        self._relays.close()
 
     def running(self) -> list[Process]:
         """Everything but the first process; nothing where an agent has ended the container from inside."""
-        with self._calling():
-            return self._processes.others() or []
+        ours = (
+            frozenset[str]() if self._agent_worked else self._relays.commands
+        )  # an agent may call itself so
+        return [row for row in self._others() or [] if row.command not in ours]
+
+    def _others(self, *, seen: bool = False) -> list[Process] | None:
+        with self._services.storage.unmeasured(self.id), self._calling():
+            return self._processes.others(seen=seen)
 
     def _with_status(self, ended: ExecResult, code: int, ooms: int) -> ExecResult:
         """Return how a command ended whose exit status is known; `ooms` had been killed for memory before it."""
@@ -449,12 +492,15 @@ class DockerSandbox(EngineContainer):
     def _restart(self, *, runs: bool) -> None:
         """End the process namespace, and start it anew."""
         client = self._engine.client
+        self._relays.close()
         if runs:
             self._own_kills += 1
             client.kill(self.id)
         self._put_program()
-        if self._spec.mounts:
-            check_mount_points(client, self.id, self._spec.mounts)
+        mounted = {mount.target: mount.source.is_dir() for mount in self._spec.mounts}
+        mounted |= dict.fromkeys((target for target, _ in self._spec.delivered), True)
+        if mounted:
+            check_mount_points(client, self.id, mounted)
         client.start(self.id)
         self._processes.forget_first()
         if self._proxy is not None:
@@ -541,6 +587,7 @@ class DockerSandbox(EngineContainer):
         """Remove the container, and leave its services: it is to be started once more. Never raises."""
         if self._stage is _Stage.REMOVED:
             return
+        self._relays.close()
         if self._proxy is not None:
             self._proxy.close()
         try:

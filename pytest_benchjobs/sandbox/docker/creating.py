@@ -11,13 +11,13 @@ from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as EngineMount
 
 from ...model.errors import AgentSetupFailed, EngineRefused, ImageMissing
-from ...model.scenario import Environment
 from ..program import program_file
-from ..protocol import Mount, SandboxSpec
+from ..protocol import SandboxSpec
 from .container import DockerSandbox
 from .engine import LABEL, ROOT_USER
 from .images import ResolvedImage
 from .processes import first_command
+from .resources import resources_of
 from .services import EngineServices
 from .words import FILES_NOT_SEEN
 
@@ -76,7 +76,7 @@ def create(
             working_dir=workdir,
             labels=labels_of(services, spec),
             host_config=client.create_host_config(
-                **_host_config(environment, first_network, spec.mounts, joined), init=first is None
+                **_host_config(spec, first_network, joined), init=first is None
             ),
             networking_config=None if joined is None else _joining(client, first_network, networks),
         )
@@ -115,12 +115,22 @@ def _joining(client: Any, first: str, networks: Mapping[str, tuple[str, ...]]) -
     return client.create_networking_config({first: endpoint})
 
 
-def _host_config(
-    environment: Environment, network: str, mounts: tuple[Mount, ...], joined: Main | None
-) -> dict[str, Any]:
+def _mounts_of(spec: SandboxSpec) -> list[EngineMount]:
+    # Not `binds`: for those the engine makes a directory where it finds nothing.
+    return [
+        *(
+            EngineMount(mount.target, str(mount.source.absolute()), type="bind", read_only=True)
+            for mount in spec.mounts
+        ),
+        *(EngineMount(target, name, type="volume", read_only=True) for target, name in spec.delivered),
+    ]
+
+
+def _host_config(spec: SandboxSpec, network: str, joined: Main | None) -> dict[str, Any]:
+    environment = spec.environment
     config: dict[str, Any] = {
         "network_mode": network,
-        "pids_limit": environment.pids,
+        **resources_of(environment, environment.memory, environment.cpus),
         "cap_drop": _DROPPED_CAPABILITIES,
         # An agent can write to /proc/1/fd/1: what comes there is kept nowhere.
         "log_config": {"Type": "none"},
@@ -129,16 +139,12 @@ def _host_config(
     }
     if not environment.allow_sudo:
         config["security_opt"] = ["no-new-privileges"]
-    if environment.memory is not None:
-        config["mem_limit"] = config["memswap_limit"] = environment.memory
+    if spec.runtime is not None:
+        config["runtime"] = spec.runtime
     if environment.cpus is not None:
         config["nano_cpus"] = int(environment.cpus * 1e9)
-    if mounts:
-        # Not `binds`: for those the engine makes a directory where it finds nothing.
-        config["mounts"] = [
-            EngineMount(mount.target, str(mount.source.absolute()), type="bind", read_only=True)
-            for mount in mounts
-        ]
+    if mounts := _mounts_of(spec):
+        config["mounts"] = mounts
     if joined is not None:
         config["mounts"] = [
             *config.get("mounts", ()),

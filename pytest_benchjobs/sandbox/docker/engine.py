@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ...model.errors import EngineError, EngineLost, EngineUnavailable, InfrastructureError
+from .address import DEFAULT_HOST, NoAddress, Tunnel, address
 from .answers import QUESTION, Kind, call_of, kind_of
 from .calling import Caller, Found, Refusal, caller, is_json, on_behalf_of, persist
 from .reaper import ask_unix, message, open_unix
+from .tls import shared
 
 if TYPE_CHECKING:
     from .library import Client
 
 T = TypeVar("T")
 
-DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
 ROOT_USER = "0"
 """Root, by its number: an image without /etc/passwd has no names."""
@@ -51,12 +52,31 @@ class Engine:
     """One engine. Connects at the first use; thread-safe."""
 
     def __init__(self) -> None:
-        self.host = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+        self._trouble: NoAddress | None = None
+        self._tunnel: Tunnel | None = None
+        self.variables: Mapping[str, str] = {"DOCKER_HOST": DEFAULT_HOST}
+        """Variables that name it, as Docker's own client takes them."""
+        try:
+            self.variables = address()
+            if self.variables["DOCKER_HOST"].startswith("ssh:"):
+                self._tunnel = Tunnel(self.variables["DOCKER_HOST"])
+        except NoAddress as error:
+            self._trouble = error
+        self.host = self.variables["DOCKER_HOST"]
         self._client: Client | None = None
         self._tls: ssl.SSLContext | None = None
         self._lock = threading.Lock()
         self.answered = False
         """True once it has answered anything in this process: from then on it is waited for."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return variables by which programs here reach it. Raises EngineUnavailable: nothing leads to it."""
+        if self._tunnel is None:
+            return self.variables
+        try:
+            return {**self.variables, "DOCKER_HOST": f"unix://{self._path()}"}
+        except NoAddress as error:
+            raise EngineUnavailable(str(error)) from error
 
     @property
     def client(self) -> Client:
@@ -85,7 +105,12 @@ class Engine:
     @property
     def local(self) -> bool:
         """True if it sees the files of this machine, as far as its address tells."""
-        return urlsplit(self.host).scheme == "unix"
+        return self.host.startswith("unix:")
+
+    @property
+    def _has_socket(self) -> bool:
+        """True if it is reached through a socket of this machine."""
+        return self.local or self.host.startswith("ssh:")
 
     @property
     def encrypted(self) -> bool:
@@ -98,6 +123,8 @@ class Engine:
             if self._client is not None:
                 self._client.close()
                 self._client = None
+            if self._tunnel is not None:
+                self._tunnel.close()
 
     def check(self) -> None:
         """Make sure it answers now. Raises EngineUnavailable: it does not, and what to do about it."""
@@ -112,7 +139,7 @@ class Engine:
             key: value if isinstance(value, str) else json.dumps(value) for key, value in query.items()
         }
         where = f"{quote(path, safe='/:')}?{urlencode(written)}"
-        if not self.local:
+        if not self._has_socket:
             _ = self.client
         answer = persist(self, QUESTION, "", lambda: self._ask(where), _problem)
         if isinstance(answer, Found):
@@ -192,36 +219,38 @@ class Engine:
 
     def _ask(self, path: str, timeout: float = _CALL_TIMEOUT) -> tuple[int, bytes]:
         """Return status and body of a GET that is made once. Raises OSError: no answer."""
-        if not self.local:
+        if not self._has_socket:
             if self._client is None:
                 raise ConnectionError("not connected")
             return self._client.ask(path, timeout)
         with _as_broken():
-            return ask_unix(self._socket_path, "GET", path, timeout, caller().hold)
+            return ask_unix(self._path(), "GET", path, timeout, caller().hold)
 
     def _open(self) -> socket.socket:
+        if self._has_socket:
+            return open_unix(self._path(), _CALL_TIMEOUT)
         parts = urlsplit(self.host)
-        if parts.scheme == "unix":
-            return open_unix(self._socket_path, _CALL_TIMEOUT)
         port = parts.port or (2376 if self._tls else 2375)
         connection = socket.create_connection((parts.hostname or "localhost", port), _CALL_TIMEOUT)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE:
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        return self._tls.wrap_socket(connection, server_hostname=parts.hostname) if self._tls else connection
+        if self._tls is None:
+            return connection
+        return shared(self._tls.wrap_socket(connection, server_hostname=parts.hostname))
 
     def _connect(self) -> Client:
-        scheme = urlsplit(self.host).scheme
-        if scheme not in ("unix", "tcp", "http", "https"):
+        if urlsplit(self.host).scheme not in ("unix", "ssh", "tcp", "http", "https"):
             raise EngineUnavailable(
-                f"DOCKER_HOST={self.host} is not supported; use a unix:// or tcp:// address"
+                f"DOCKER_HOST={self.host} is not supported; use a unix://, ssh:// or tcp:// address"
             )
         from . import library
 
         try:
-            path, version = (self._socket_path, self._api_version) if scheme == "unix" else (None, "auto")
-            client, self._tls = library.connect(self, path, version, _CALL_TIMEOUT)
+            path, version = (self._path, self._api_version) if self._has_socket else (None, "auto")
+            client, tls = library.connect(self, self.environment(), path, version, _CALL_TIMEOUT)
+            self._tls = None if self._has_socket else tls
         except (*library.ERRORS, OSError) as error:
             raise self.unavailable() from error
         return client
@@ -230,17 +259,24 @@ class Engine:
     def _api_version(self) -> str:
         return str(self.get("/version")["ApiVersion"])
 
-    @property
-    def _socket_path(self) -> str:
-        return self.host.removeprefix("unix://")
+    def _path(self) -> str:
+        """Return the path of the socket through which it is reached."""
+        if self._trouble is not None:
+            raise self._trouble
+        return self.host.removeprefix("unix://") if self._tunnel is None else self._tunnel.path()
 
     def unavailable(self) -> EngineUnavailable:
         """Return the error for an engine that has not answered so far."""
-        if self.local and Path(self._socket_path).exists() and not os.access(self._socket_path, os.W_OK):
-            return EngineUnavailable(
-                f"the Docker Engine at {self.host} refuses this user: add it to the group `docker` "
-                "(sudo usermod -aG docker $USER) and log in again"
-            )
+        if self._has_socket:
+            try:
+                path = self._path()
+            except NoAddress as error:
+                return EngineUnavailable(str(error))
+            if Path(path).exists() and not os.access(path, os.W_OK):
+                return EngineUnavailable(
+                    f"the Docker Engine at {self.host} refuses this user: add it to the group `docker` "
+                    "(sudo usermod -aG docker $USER) and log in again"
+                )
         return EngineUnavailable(
             f"no Docker Engine answers at {self.host}: start it (sudo systemctl start docker) or set DOCKER_HOST"
         )

@@ -14,6 +14,7 @@ from ...model.job import Owner
 from ...model.scenario import Environment
 from ..protocol import SandboxSpec
 from .provider import DockerProvider
+from .resources import runtimes_of
 from .sweep import left_behind
 
 _MEMORY = 64 << 20
@@ -45,6 +46,8 @@ class EngineFacts:
     cpus: int
     memory: int
     """Bytes."""
+    runtimes: tuple[str, ...]
+    """The usual one first."""
     unsupported: tuple[str, ...]
     """Limits it cannot set."""
     skew: float
@@ -81,6 +84,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
         local=provider.engine.host.startswith("unix://") and Path(root).is_dir(),
         cpus=int(info.get("NCPU") or os.cpu_count() or 1),
         memory=int(info.get("MemTotal") or 0),
+        runtimes=runtimes_of(info),
         unsupported=tuple(name for name, key in limits.items() if not info.get(key)),
         skew=skew,
         abandoned=abandoned,

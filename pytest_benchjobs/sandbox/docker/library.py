@@ -15,7 +15,7 @@ import socket
 import ssl
 import urllib.parse
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
@@ -32,6 +32,7 @@ from ...model.errors import EngineRefused
 from .answers import PAUSES, QUESTION, Call, Kind, call_of, kind_of
 from .calling import Asks, Found, Refusal, caller, is_json, persist
 from .reaper import message, open_unix
+from .tls import SharedSocket
 from .words import NO_SUCH_PATH
 
 _IDLE_CONNECTIONS = 32
@@ -53,6 +54,10 @@ ERRORS = (*BROKEN, docker.errors.DockerException)
 
 class Client(docker.APIClient):
     """A client of `engine`, each of whose calls is made until it is known what came of it."""
+
+    # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates. A session sets
+    # it when it is made, and then asks for the version at once.
+    trust_env = property(lambda _: False, lambda _, __: None)
 
     def __init__(self, engine: Asks, **options: Any) -> None:
         self._engine = engine
@@ -174,24 +179,23 @@ def _made_up(request: requests.PreparedRequest, found: Found) -> requests.Respon
 
 
 def connect(
-    engine: Asks, path: str | None, version: str, timeout: int
+    engine: Asks, environment: Mapping[str, str], path: Callable[[], str] | None, version: str, timeout: int
 ) -> tuple[Client, ssl.SSLContext | None]:
-    """A client of the engine that the environment names, and how its connections are encrypted. Seconds.
+    """A client of the engine that an environment names, and how its connections are encrypted. Seconds.
 
-    `path` is that of its unix socket, if it has one; `version` that of its interface, or `auto`. It is one of `ERRORS`
-    or an `OSError` if it does not answer, or its certificates cannot be read.
+    `path` returns that of its unix socket, if it has one; `version` is that of its interface, or `auto`. It is one of
+    `ERRORS` or an `OSError` if it does not answer, or its certificates cannot be read.
     """
-    options = docker.utils.kwargs_from_env()
+    options = docker.utils.kwargs_from_env(environment=environment)
     client = Client(engine, **options, version=version, timeout=timeout)
     if path is not None:
         client.close()
         client.mount("http+docker://", UnixAdapter(path, timeout))
-    # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates.
-    client.trust_env = False
     tls = options.get("tls")
     if not tls:
         return client, None
     context = ssl.create_default_context(cafile=tls.ca_cert)
+    context.sslsocket_class = SharedSocket
     context.check_hostname = bool(tls.verify)
     if not tls.verify:
         context.verify_mode = ssl.CERT_NONE
@@ -208,13 +212,15 @@ def said_by(error: Exception) -> tuple[int | None, str] | None:
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    def __init__(self, path: str, timeout: float, opened: weakref.WeakSet[socket.socket]) -> None:
+    def __init__(
+        self, path: Callable[[], str], timeout: float, opened: weakref.WeakSet[socket.socket]
+    ) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path, self._opened = path, opened
         self.holder = caller()
 
     def connect(self) -> None:
-        self.sock = open_unix(self._path, self.timeout)
+        self.sock = open_unix(self._path(), self.timeout)
         self._opened.add(self.sock)
 
     def request(self, *args: Any, **kwargs: Any) -> None:
@@ -227,7 +233,7 @@ class _Connection(urllib3.connection.HTTPConnection):
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: Callable[[], str], timeout: float) -> None:
         super().__init__("localhost", timeout=timeout, maxsize=_IDLE_CONNECTIONS)
         self._path, self._connect_timeout = path, timeout
         self.opened: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -242,10 +248,10 @@ class _Pool(urllib3.connectionpool.HTTPConnectionPool):
 
 
 class UnixAdapter(UnixHTTPAdapter):
-    """For `mount` on a client: reaches the engine at `path`. Seconds."""
+    """For `mount` on a client: reaches the engine at what `path` returns. Seconds."""
 
-    def __init__(self, path: str, timeout: int) -> None:
-        super().__init__(f"http+unix://{path}", timeout)
+    def __init__(self, path: Callable[[], str], timeout: int) -> None:
+        super().__init__("http+unix:///engine", timeout)
         self._pool = _Pool(path, timeout)
 
     def get_connection(self, url: Any, proxies: Any = None) -> Any:  # noqa: ARG002  the base names them

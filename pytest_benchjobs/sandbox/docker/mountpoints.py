@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,7 +18,6 @@ import docker
 import docker.errors
 
 from ...model.errors import Ungradable
-from ..protocol import Mount
 from .library import BROKEN
 
 DIRECTORY, LINK, FILE, SPECIAL = "directory", "link", "file", "special"
@@ -26,16 +25,18 @@ _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
 _SPECIAL_MODES = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
-def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
+def check_mount_points(client: docker.APIClient, container: str, targets: Mapping[str, bool]) -> None:
     """Look at a container that is not running. Costs a call for each directory that was made for a mount.
+
+    `targets`: path of each mount, and True if it is a directory.
 
     Raises Ungradable: a mount would come back elsewhere, or has no place any more.
     """
     changed = {str(change["Path"]) for change in client.diff(container) or []}
     ways = {  # each path, and True if it has to be a directory
-        str(path): path != target or mount.source.is_dir()
-        for mount in mounts
-        for target in (PurePosixPath(mount.target),)
+        str(path): path != target or is_directory
+        for name, is_directory in targets.items()
+        for target in (PurePosixPath(name),)
         for path in (target, *target.parents)
     }
     for path in sorted(ways.keys() & changed):

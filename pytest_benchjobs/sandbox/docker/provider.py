@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...model.errors import AgentSetupFailed, EnvironmentFailed
+from ...model.errors import EnvironmentFailed
 from ...model.image import ImageSize
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
 from ..protocol import File, ImageRequest, Kept, SandboxSpec
 from .calling import Caller
-from .engine import Engine
 from .image_budget import ImageBudget, Urgency
 from .images import ResolvedImage
 from .network import in_network
+from .resources import on_machine, runtimes_of
 from .services import EngineServices
 from .sweep import sweep
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .compose.services import TrialServices
     from .container import DockerSandbox
 
+_TRIED_FOR = 120.0
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
 
@@ -44,6 +47,9 @@ class DockerProvider:
         """This process; its name is on everything that is made."""
         self.engine = self.services.engine
         self.images = self.services.images
+        self._trying = threading.Lock()
+        self._shares_files: dict[str, bool] = {}
+        """Runtimes that were tried."""
         self._sees_files = True
         """False once the engine was found not to see files of this machine."""
 
@@ -54,6 +60,10 @@ class DockerProvider:
     def machine(self) -> str:
         """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
         return self.services.machine()
+
+    def runtimes(self) -> tuple[str, ...]:
+        """Return the names of the engine's runtimes, the usual one first."""
+        return runtimes_of(self.services.info)
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
         """None: whatever is in a scenario, containers are what it was made for."""
@@ -86,12 +96,9 @@ class DockerProvider:
         """Resolve or build the image, create, fill and start a container."""
         from .keeping import kept_image  # from here on the engine's client library is needed
 
-        if spec.limited and not self.engine.local:
-            raise EnvironmentFailed(
-                f"the network `allowlist` needs an engine on this machine, and the Docker Engine at {self.engine.host} "
-                "is elsewhere: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
-            )
-        spec = _mountable(spec, self.engine, sees_files=self._sees_files)
+        spec.check_mounts()
+        if spec.environment.cpus_request is not None:
+            spec = on_machine(spec, self.services.info["NCPU"])
         on_phase("image")
         now = "image"
         # Asking for the phase again is what tells that the trial is to stop.
@@ -108,10 +115,32 @@ class DockerProvider:
                 image = kept_image(self.engine, spec.kept)
             else:
                 image = self._resolve(spec, spec.image, on_phase)
+            if spec.runtime is not None:
+                self._try_runtime(spec, spec.runtime, image, enter)
             start = self._start_alone if spec.environment.compose is None else self._start_with_services
             sandbox = start(spec, image, enter)
         who.settle()
         return sandbox
+
+    def _try_runtime(
+        self, spec: SandboxSpec, runtime: str, image: ResolvedImage, on_phase: Callable[[str], None]
+    ) -> None:
+        """Make sure, once, that containers of a runtime share files with the engine: else no work could be graded."""
+        with self._trying:
+            if runtime not in self._shares_files:
+                alone = Environment(image=spec.environment.image, network="none")
+                wanted = SandboxSpec(alone, spec.labels, "none", _TRIED_FOR, runtime=runtime)
+                sandbox = self._start_alone(wanted, image, on_phase)
+                try:
+                    if (shared := _shares_files(sandbox)) is not None:
+                        self._shares_files[runtime] = shared
+                finally:
+                    sandbox.remove()
+            if not self._shares_files.get(runtime, True):
+                raise EnvironmentFailed(
+                    f"containers of the runtime {runtime!r} do not share their files with the engine, so nothing of an "
+                    "agent's work could be graded; gVisor does with `--overlay2=none` among its runtimeArgs"
+                )
 
     def _resolve(
         self, spec: SandboxSpec, request: ImageRequest, on_phase: Callable[[str], None]
@@ -173,17 +202,40 @@ class DockerProvider:
                 files = (*spec.files, proxy.door(self.machine()))
                 spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
             try:
-                sandbox = create(self.services, spec, image, proxy, beside)
+                sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
             except FilesNotSeen:
-                if not _may_be_copied(spec):
-                    raise
+                spec.check_mounts()  # something may have gone meanwhile
                 self._sees_files = False
-                sandbox = create(self.services, _copied(spec), image, None, beside)
+                sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
             undo.pop_all()
         self.services.remember(sandbox.id, sandbox.remove)
         with _undone_by(sandbox.remove_alone):
             sandbox.begin()
         return sandbox
+
+    def _mountable(self, spec: SandboxSpec) -> SandboxSpec:
+        """Return the specification with what the engine can mount: other files are delivered, and sockets relayed."""
+        shared = self._sees_files and self.engine.local
+        # Sockets: gVisor and Kata pass none on, and on macOS an engine is in a machine of its own.
+        if not spec.mounts or (shared and spec.runtime is None and sys.platform == "linux"):
+            return spec
+        sockets = tuple(mount for mount in spec.mounts if mount.source.is_socket())
+        others = tuple(mount for mount in spec.mounts if mount not in sockets)
+        if shared:
+            return dataclasses.replace(spec, mounts=others, relayed=sockets)
+        volume = self.services.deliveries.volume
+        copies = (
+            File(one.target, source=one.source, readable=True) for one in others if one.source.is_file()
+        )
+        return dataclasses.replace(
+            spec,
+            mounts=(),
+            relayed=sockets,
+            delivered=tuple(
+                (one.target, volume(one.source, one.target)) for one in others if one.source.is_dir()
+            ),
+            files=(*spec.files, *copies),
+        )
 
     def kept_environment(self, reference: str) -> Environment:
         """The workdir, user and limits of the trial that something was kept of; no variables, no network."""
@@ -209,15 +261,29 @@ class DockerProvider:
         """Remove what dead processes of this machine left behind; returns how many things."""
         return sweep(self.engine, self.owner)
 
-    def remove_network(self) -> int:
-        """Remove the network of public trials, unless somebody has it now; returns how many networks that were."""
+    def remove_shared(self) -> int:
+        """Remove what trials share and none has now: their network, and old deliveries; returns how many things."""
+        from .delivery import forget_deliveries
         from .network import remove_public_network
 
-        return remove_public_network(self.engine, self.owner, self.machine())
+        return remove_public_network(self.engine, self.owner, self.machine()) + forget_deliveries(self.engine)
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
         self.services.close()
+
+
+def _shares_files(sandbox: DockerSandbox) -> bool | None:
+    """Return whether a container and its engine see each other's files; a runtime may keep them in a layer of its own.
+
+    None: its image has no shell, so it cannot be asked.
+    """
+    token = secrets.token_hex(8).encode()
+    sandbox.put_from_outside([File("/bench-in", content=token, readable=True)])
+    copied = sandbox.exec(
+        ("/bin/sh", "-c", "cat /bench-in > /bench-out"), timeout=_TRIED_FOR, sink=lambda _: None, user="0"
+    )
+    return sandbox.read("/bench-out", limit=len(token)) == token if copied.started else None
 
 
 @contextlib.contextmanager
@@ -228,26 +294,3 @@ def _undone_by(undo: Callable[[], object]) -> Iterator[None]:
     except BaseException:
         undo()
         raise
-
-
-def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> SandboxSpec:
-    """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied."""
-    spec.check_mounts()
-    if not spec.mounts or (engine.local and (sees_files or not _may_be_copied(spec))):
-        return spec
-    if not _may_be_copied(spec):
-        raise AgentSetupFailed(
-            f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is on "
-            "another machine: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
-        )
-    return _copied(spec)
-
-
-def _may_be_copied(spec: SandboxSpec) -> bool:
-    return all(mount.may_be_copied for mount in spec.mounts)
-
-
-def _copied(spec: SandboxSpec) -> SandboxSpec:
-    """Return the specification with copies in place of mounts."""
-    copies = (File(mount.target, source=mount.source, readable=True) for mount in spec.mounts)
-    return dataclasses.replace(spec, mounts=(), files=(*spec.files, *copies))

@@ -8,6 +8,7 @@ engines that are not behind a unix socket.
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -17,7 +18,8 @@ import sys
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 _QUIT = b"q"
@@ -33,10 +35,14 @@ _KINDS = (
 
 
 class Reaper:
-    """Our end of the pipe: for the engine at `host`, as in DOCKER_HOST, with a `label` on everything we make."""
+    """Our end of the pipe: for the engine at `host`, as in DOCKER_HOST, with a `label` on everything we make.
 
-    def __init__(self, host: str, label: str) -> None:
+    `variables` of the environment say how its connections are encrypted.
+    """
+
+    def __init__(self, host: str, variables: Mapping[str, str], label: str) -> None:
         self._host = host
+        self._variables = variables
         self._label = label
         self._lock = threading.Lock()
         self._pipe: int | None = None
@@ -61,7 +67,7 @@ class Reaper:
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     # It outlives us, so what it has of our environment does, too.
-                    env=program_environment("DOCKER_", "SSH_AUTH_SOCK"),
+                    env=program_environment("DOCKER_", "SSH_AUTH_SOCK") | dict(self._variables),
                     # Ctrl-C is for us, not for it.
                     start_new_session=True,
                 )
@@ -132,10 +138,17 @@ def message(body: bytes) -> str:
     return text[:500]
 
 
+@functools.cache
 def _connect(host: str) -> Callable[[str, str], bytes]:
     """Return what sends a request to the engine, by method and path, and returns the body of its answer."""
     if host.startswith("unix://"):
         return lambda method, target: ask_unix(host.removeprefix("unix://"), method, target, _TIMEOUT)[1]
+    if host.startswith("ssh://"):
+        sys.path.append(str(Path(__file__).parents[3]))
+        from pytest_benchjobs.sandbox.docker.address import Tunnel
+
+        tunnel = Tunnel(host)
+        return lambda method, target: ask_unix(tunnel.path(), method, target, _TIMEOUT)[1]
     import docker
     import docker.utils
 

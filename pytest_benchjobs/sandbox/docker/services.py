@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...model.errors import InfrastructureError
 from ...model.job import Owner
@@ -16,6 +17,7 @@ from .sweep import sweep
 from .watched import Untouched
 
 if TYPE_CHECKING:
+    from .delivery import Deliveries
     from .network import PublicNetwork
     from .storage import StorageGuard
     from .watch import Events
@@ -33,6 +35,8 @@ class EngineServices:
     """The guard of limits on what sandboxes write."""
     network: PublicNetwork
     """The network of public trials."""
+    deliveries: Deliveries
+    """Directories of this machine that the engine does not see."""
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
@@ -40,7 +44,7 @@ class EngineServices:
         self.engine = Engine()
         self.images = Images(self.engine)
         self.untouched = Untouched()
-        self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
+        self._reaper = Reaper(self.engine.host, self.engine.variables, f"{LABEL}owner={owner}")
         self._has_begun = False
         self._machine: str | None = None
         self._lock = threading.Lock()
@@ -48,6 +52,7 @@ class EngineServices:
 
     def begin(self) -> None:
         """Make what sandboxes need: from the first on there is something to watch, to reap, and maybe to sweep."""
+        from .delivery import Deliveries
         from .network import PublicNetwork
         from .storage import StorageGuard
         from .watch import Events
@@ -58,8 +63,14 @@ class EngineServices:
                 self.events = Events(self.engine, str(self.owner))
                 self.storage = StorageGuard(self.engine)
                 self.network = PublicNetwork(self.engine, self.owner, self.machine)
+                self.deliveries = Deliveries(self.engine)
                 self._has_begun = True
                 threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
+
+    @functools.cached_property
+    def info(self) -> dict[str, Any]:
+        """What the engine says of itself and its machine."""
+        return dict(self.engine.get("/info"))
 
     def machine(self) -> str:
         """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""

@@ -10,7 +10,7 @@ import datetime
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...model.errors import BenchError
 from .compose.service import ServiceContainer
@@ -26,6 +26,8 @@ _NUMBER = 8
 """Bytes of the number that our program prints."""
 _MOST_IN_VAIN = 3
 """Measurements by blocks that may fail before the sizes of files are believed: what runs meanwhile may disturb them."""
+_LONGEST_WAIT = 15.0
+"""Seconds that who lists processes waits for a measurement, which an agent may have stopped."""
 
 
 class StorageGuard:
@@ -34,6 +36,7 @@ class StorageGuard:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._watched: dict[str, tuple[int, Callable[[], None]]] = {}
+        self._measuring: dict[str, threading.Lock] = {}
         self._in_vain: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -47,6 +50,7 @@ class StorageGuard:
         """
         with self._lock:
             self._watched[container] = (limit, exceeded)
+            self._measuring[container] = threading.Lock()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="bench-storage", daemon=True)
                 self._thread.start()
@@ -54,8 +58,19 @@ class StorageGuard:
     def discard(self, container: str) -> None:
         """Measure it no more."""
         with self._lock:
-            self._watched.pop(container, None)
-            self._in_vain.pop(container, None)
+            for known in (self._watched, self._measuring, self._in_vain):
+                known.pop(container, None)
+
+    @contextlib.contextmanager
+    def unmeasured(self, container: str) -> Iterator[None]:
+        """Meanwhile, do not measure a container: our program would be taken for what an agent has left running."""
+        lock = self._measuring.get(container)
+        taken = lock is not None and lock.acquire(timeout=_LONGEST_WAIT)
+        try:
+            yield
+        finally:
+            if lock is not None and taken:
+                lock.release()
 
     def close(self) -> None:
         """Stop."""
@@ -93,7 +108,7 @@ class StorageGuard:
         # Measuring disturbs what runs: what a file took beyond its size is found out at the end.
         if self.size(container) <= limit:
             return False
-        with contextlib.suppress(BenchError, *ERRORS, OSError):
+        with contextlib.suppress(BenchError, *ERRORS, OSError), self.unmeasured(container):
             if (exact := blocks(self._engine, container)) is not None:
                 return exact > limit
         self._in_vain[container] += 1

@@ -40,7 +40,7 @@ FILES_NOT_SEEN = Words(
 )
 OWN_FAULT = Words(
     "a command cannot be started, for a reason of its own",
-    ('exec: "', "unable to find user", "chdir to cwd"),
+    ('exec: "', "unable to find user", "unable to find group", "chdir to cwd"),
     "runc 1.0 to 1.3",
 )
 NOT_GIVEN = Words(

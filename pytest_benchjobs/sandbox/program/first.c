@@ -15,16 +15,6 @@ What an ENTRYPOINT is told to run, which has done its work then: it does nothing
 
 enum { ENDED_DIGIT = 6, MASK_SIZE = 8 };
 
-/* Nobody traces it, and no signal that it does not wait for reaches it. */
-static void be_out_of_reach(void)
-{
-    long everything = -1, ignored[4] = {1};
-    sys(prctl, PR_SET_DUMPABLE, 0);
-    sys(rt_sigprocmask, SIG_SETMASK, &everything, 0, MASK_SIZE);
-    /* So the kernel buries what is orphaned. */
-    sys(rt_sigaction, SIGCHLD, ignored, 0, MASK_SIZE);
-}
-
 int first(char **arguments)
 {
     struct timespec lifetime = {number(*arguments), 0};

@@ -1,4 +1,4 @@
-/* Frames: what `serve` speaks with our side over its standard streams, and with `bench-run` over a socket. */
+/* Frames: what `serve` and `relay` speak with our side over their standard streams, and `bench-run` with `serve` over a socket. */
 #ifndef FRAMES_H
 #define FRAMES_H
 
@@ -7,8 +7,9 @@
 #include "sys.h"
 
 /* From our side: RUN (UNFED: without a standard input), INPUT, CLOSE and KILL of a call. To our side: HELLO; OUTPUT, ERRORS and
-EXIT of a call. A call whose number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. */
-enum frame_kind { HELLO = 'h', RUN = 'r', UNFED = 'u', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x' };
+EXIT of a call. A call whose number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. What
+`relay` means by them, and by TAKEN, relay.c says. */
+enum frame_kind { HELLO = 'h', RUN = 'r', UNFED = 'u', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x', TAKEN = 't' };
 enum { ASKED = 0x8000, MOST = 1 << 16 };
 
 struct __attribute__((packed)) frame {

@@ -1,14 +1,14 @@
 /* The program of ours inside containers. Its first argument says what it is to be; a mode is a file of that name. */
 #include "tree.h"
 
-int first(char **arguments), reached(char **arguments), door(char **arguments), rules(char **arguments);
+int first(char **arguments), reached(char **arguments), door(char **arguments), relay(char **arguments), rules(char **arguments);
 int serve(char **arguments), bench_run(char **arguments), end(char **arguments), signal_group(char **arguments);
 int walk(char **arguments), measure(char **arguments), digest(char **arguments), pack(char **arguments), unpack(char **arguments);
 
 static const struct mode {
     const char *name;
     int (*run)(char **arguments);
-} modes[] = {{"first", first}, {"reached", reached}, {"door", door}, {"rules", rules}, {"serve", serve},
+} modes[] = {{"first", first}, {"reached", reached}, {"door", door}, {"relay", relay}, {"rules", rules}, {"serve", serve},
              {"end", end}, {"signal", signal_group}, {"walk", walk}, {"measure", measure}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
 
 /* Begins here, with what the kernel has put on the stack: the number of arguments, they, and the environment. */

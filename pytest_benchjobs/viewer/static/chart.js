@@ -15,6 +15,12 @@ export function scoreChart(figures) {
       svg("svg", { x: x(one.mean), y: 9 + 12 * number, overflow: "visible" }, marker(number, 0, 0))) : null)));
 }
 
+// What the three lines behind such scores are.
+export function scoreAxis() {
+  return svg("svg", { class: "chart", width: "100%", height: 14, "aria-hidden": "true" }, [["3%", "0", "middle"], ["50%", "0.5", "middle"], ["97%", "1", "middle"]].map(([x, shown, anchor]) =>
+    svg("text", { class: "tick", x, y: 12, "text-anchor": anchor }, shown)));
+}
+
 // Two scores of one scenario on a line from 0 to 1: a hollow dot for A, a full one for B.
 export function pairChart(a, b, width = 140) {
   const at = (value) => 8 + value * (width - 16);
@@ -43,7 +49,7 @@ export function intervalChart({ value, low, high, tolerance }, ends, width) {
     from ? svg("line", { class: "end", x1: at(low), x2: at(low), y1: 9, y2: 19 }) : null,
     to ? svg("line", { class: "end", x1: at(high), x2: at(high), y1: 9, y2: 19 }) : null,
     svg("circle", { class: "full", cx: at(value), cy: 14, r: 5 }));
-  return range ? [drawing, " ", ends] : drawing;
+  return range ? [drawing, " ", h("span", { class: "ends" }, ends)] : drawing;
 }
 
 const RUNS = 10;
@@ -67,7 +73,7 @@ export function trendChart(series, labels, width = 900, height = 260) {
   const [left, right, top, bottom, inner] = [40, 12, 10, 30, 36];
   const x = (at) => left + inner + (labels.length < 2 ? 0.5 : at / (labels.length - 1)) * (width - left - right - 2 * inner);
   const y = (value) => top + (1 - value) * (height - top - bottom);
-  const every = Math.max(1, Math.ceil(labels.length / 10));
+  const every = Math.max(1, Math.ceil((90 * labels.length) / width));
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((value) => [
     svg("line", { class: "axis", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
     svg("text", { class: "tick", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(2))]);
@@ -79,12 +85,14 @@ export function trendChart(series, labels, width = 900, height = 260) {
 
 function seriesOf(points, number, x, y) {
   const whole = points.filter((point) => typeof point.low === "number" && typeof point.high === "number");
-  const line = points.filter((point) => typeof point.mean === "number");
+  const known = points.filter((point) => typeof point.mean === "number");
+  const line = known.filter((point) => !point.selection);
   return svg("g", { class: "series series-" + (number % 6) },
     whole.map((point) => svg("line", { class: "range", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })),
     line.length > 1 ? svg("polyline", { points: line.map((point) => `${x(point.x)},${y(point.mean)}`).join(" ") }) : null,
-    line.map((point) => {
+    known.map((point) => {
       const dot = marker(number, x(point.x), y(point.mean));
+      if (point.selection) dot.classList.add("hollow");
       dot.append(svg("title", null, point.title));
       return dot;
     }));

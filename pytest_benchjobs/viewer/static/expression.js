@@ -18,10 +18,13 @@ export function parsed(text, fields, numbers = Object.keys(NUMBERS)) {
     if (sign === ":" && fields.includes(name)) {
       if (!value) throw new Error(`Write what ${name} contains: ${name}:TEXT`);
       found.having.push([name, value.toLowerCase()]);
-    } else if (sign && sign !== ":") {
-      if (!numbers.includes(name)) throw new Error(`${name} is not compared with a number; these are: ${numbers.join(", ")}`);
-      if (!value.trim() || !Number.isFinite(Number(value))) throw new Error(`${name}${sign} needs a number, as in score<0.5`);
+    } else if (sign && (sign !== ":" || numbers.includes(name))) {
+      if (fields.includes(name)) throw new Error(`${part}: ${name} is a text; write ${name}:TEXT`);
+      if (!numbers.includes(name)) throw new Error(`${part}: ${name} is not compared with a number; these are: ${numbers.join(", ")}`);
+      if (!COMPARED[sign] || !value.trim() || !Number.isFinite(Number(value))) throw new Error(`${part}: ${name} needs one of ${Object.keys(COMPARED).join(" ")} and a number, as in ${name}<0.5`);
       found.limits.push([name, sign, Number(value)]);
+    } else if (/^[<>=]+[\d.]*$/.test(plain)) {
+      throw new Error(`${part}: write name, sign and number without blanks, as in score<0.5`);
     } else if (plain) found.words.push(plain);
   }
   return found;

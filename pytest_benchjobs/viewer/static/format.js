@@ -3,7 +3,7 @@
 const UNKNOWN = "–";
 const SIGNS = {
   passed: "✓", failed: "✗", error: "!", cancelled: "∅", skipped: "↷", running: "…",
-  completed: "✓", initializing: "…", queued: "…", timeout: "!", paused: "‖",
+  completed: "✓", initializing: "…", queued: "…", timeout: "!", paused: "‖", died: "!",
   ok: "✓", regressed: "✗", inconclusive: "?", invalid: "!", "no baseline": "–",
 };
 

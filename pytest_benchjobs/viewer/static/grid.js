@@ -2,12 +2,11 @@
 
 import { h, fill, say } from "./dom.js";
 
-const ROW = 34;
 const BEYOND = 8;
 
 // Columns: {key, title, number, wrap, sort, hint(row), cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
-// one height and columns share the width, but for those that are wide, narrow or a chart; `least` is the width in rem.
-export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, least = 50 }) {
+// one `height` and columns share the width, but for those that are wide, narrow or a chart; `least` is the width in rem.
+export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, least = 50, height = 34 }) {
   const body = h("tbody", null);
   const heads = columns.map((column, at) => headCell(column, at, sort, onSort));
   const element = h("table", {
@@ -16,7 +15,10 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   },
     virtual ? h("colgroup", null, columns.map((column) => h("col", { class: ["wide", "narrow", "chart"].find((width) => column[width]) }))) : null,
     h("thead", null, h("tr", { role: "row", "aria-rowindex": 1 }, heads)), body);
-  if (virtual) element.style.minWidth = least + "rem";
+  if (virtual) {
+    element.style.minWidth = least + "rem";
+    element.style.setProperty("--row", height + "px");
+  }
   const frame = h("div", { class: virtual ? "frame tall" : "frame" }, element);
   let active = { row: -1, column: 0 };
   let shown = [0, 0];
@@ -24,10 +26,10 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   // Draws the rows of the window, and gives the focus back to its cell.
   function draw() {
     const focused = element.contains(document.activeElement);
-    const [first, last] = (shown = virtual ? windowOf(frame, rows.length) : [0, rows.length]);
-    const space = (height) => (virtual && height ? h("tr", { class: "space", "aria-hidden": "true" },
-      sized(h("td", { colspan: columns.length }), height)) : null);
-    fill(body, space(first * ROW), rows.slice(first, last).map((row, at) => rowOf(row, first + at)), space((rows.length - last) * ROW));
+    const [first, last] = (shown = virtual ? windowOf(frame, rows.length, height) : [0, rows.length]);
+    const space = (room) => (virtual && room ? h("tr", { class: "space", "aria-hidden": "true" },
+      sized(h("td", { colspan: columns.length }), room)) : null);
+    fill(body, space(first * height), rows.slice(first, last).map((row, at) => rowOf(row, first + at)), space((rows.length - last) * height));
     mark();
     if (focused) focus(false);
   }
@@ -53,9 +55,9 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
 
   function focus(scroll) {
     if (scroll && virtual && active.row >= 0) {
-      const top = active.row * ROW;
+      const top = active.row * height;
       if (top < frame.scrollTop) frame.scrollTop = top;
-      else if (top + 3 * ROW > frame.scrollTop + frame.clientHeight) frame.scrollTop = top + 3 * ROW - frame.clientHeight;
+      else if (top + 3 * height > frame.scrollTop + frame.clientHeight) frame.scrollTop = top + 3 * height - frame.clientHeight;
       if (active.row < shown[0] || active.row >= shown[1]) draw();
     }
     mark();
@@ -69,7 +71,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
       else if (event.ctrlKey && event.key === "End") move(event, { row: rows.length - 1, column: columns.length - 1 });
       return;
     }
-    const page = Math.max(1, Math.floor(frame.clientHeight / ROW) - 2);
+    const page = Math.max(1, Math.floor(frame.clientHeight / height) - 2);
     const steps = {
       ArrowDown: { row: active.row + 1 }, ArrowUp: { row: active.row - 1 },
       // A cell may have several links, such as those of all attempts.
@@ -103,7 +105,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
 
   // Whether rows that are soon in sight are not there yet.
   function isLate() {
-    const [first, last] = windowOf(frame, rows.length, BEYOND / 2);
+    const [first, last] = windowOf(frame, rows.length, height, BEYOND / 2);
     return first < shown[0] || last > shown[1];
   }
 
@@ -141,10 +143,9 @@ function headCell(column, at, sort, onSort) {
 }
 
 // First and last row in sight, and `beyond` more on both sides.
-function windowOf(frame, length, beyond = BEYOND) {
-  const height = frame.clientHeight || 600;
-  const first = Math.floor(frame.scrollTop / ROW);
-  return [Math.max(0, Math.min(length, first - beyond)), Math.min(length, first + Math.ceil(height / ROW) + beyond)];
+function windowOf(frame, length, row, beyond = BEYOND) {
+  const first = Math.floor(frame.scrollTop / row);
+  return [Math.max(0, Math.min(length, first - beyond)), Math.min(length, first + Math.ceil((frame.clientHeight || 600) / row) + beyond)];
 }
 
 function sized(element, height) {

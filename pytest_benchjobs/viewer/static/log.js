@@ -4,6 +4,7 @@ import { ansi } from "./ansi.js";
 import { api } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bytes, plural } from "./format.js";
+import { searchForm } from "./parts.js";
 import { remember } from "./state.js";
 
 const PART = 65536;
@@ -23,7 +24,6 @@ export function logView(job, id, logs, wanted, words) {
   const shown = h("pre", { class: "text log", tabindex: "0", "aria-label": "Log" });
   const about = h("p", { class: "pager", role: "status" });
   const earlier = h("button", { type: "button", click: () => load(Math.max(0, loaded.from - PART), loaded.from) }, "Earlier part");
-  const field = h("input", { type: "search", value: sought, autocomplete: "off", spellcheck: "false" });
 
   // Reads a part of the log, and puts it before what is there.
   async function load(from, to, drawn = true) {
@@ -82,7 +82,7 @@ export function logView(job, id, logs, wanted, words) {
     const found = word ? lines.filter((line) => line.toLowerCase().includes(word)) : null;
     fill(shown, ansi(found ? found.slice(0, FOUND).join("\n") : loaded.text));
     fill(about, found ? plural(found.length, "line") + (loaded.from ? ` of the last ${bytes(loaded.whole - loaded.from)}` : "") + (found.length === 1 ? " contains it" : " contain it") + (found.length > FOUND ? `; the first ${FOUND} are shown` : "")
-      : loaded.from ? `the last ${bytes(loaded.whole - loaded.from)} of ${bytes(loaded.whole)}` : bytes(loaded.whole));
+      : loaded.from ? `the last ${bytes(loaded.whole - loaded.from)} of ${bytes(loaded.whole)}` : loaded.whole ? bytes(loaded.whole) : "It is empty.");
     earlier.hidden = loaded.from === 0;
     if (!found) shown.scrollTop = shown.scrollHeight;
   }
@@ -99,11 +99,10 @@ export function logView(job, id, logs, wanted, words) {
         loaded = NOTHING;
         begin();
       } }, names.map((one) => h("option", { value: one, selected: one === name }, one)))),
-      h("form", { role: "search", class: "search", submit: (event) => {
-        event.preventDefault();
-        sought = field.value;
+      searchForm("Search the log", sought, (value) => {
+        sought = value;
         remember({ log_q: sought || null });
         seek();
-      } }, h("label", null, h("span", null, "Search the log"), field), h("button", { type: "submit" }, "Search"))),
+      })),
     earlier, shown, about) };
 }

@@ -2,7 +2,6 @@
 
 import { api } from "./api.js";
 import { fill, h, kept, say } from "./dom.js";
-import { time } from "./format.js";
 import { jobPage } from "./page_job.js";
 import { jobsPage, runsPage } from "./page_jobs.js";
 import { comparePage } from "./page_compare.js";
@@ -11,6 +10,7 @@ import { scenarioPage } from "./page_scenario.js";
 import { stepsPage } from "./page_steps.js";
 import { trendPage } from "./page_trend.js";
 import { trialPage } from "./page_trial.js";
+import { when } from "./parts.js";
 import { current, go, link } from "./state.js";
 
 const PAGES = { jobs: jobsPage, runs: runsPage, job: jobPage, trial: trialPage, compare: comparePage, steps: stepsPage, scenario: scenarioPage, trend: trendPage, live: livePage };
@@ -109,8 +109,7 @@ function shortcut(event) {
 async function place() {
   try {
     const meta = await api.meta();
-    const made = meta.live === false && meta.generated_at ? `report of ${time(meta.generated_at)}` : meta.directory;
-    fill(document.getElementById("place"), made);
+    fill(document.getElementById("place"), meta.live === false && meta.generated_at ? ["report of ", when(meta.generated_at, true)] : meta.directory);
     if (meta.cut && meta.cut.length) {
       document.getElementById("main").before(h("details", { class: "note" }, h("summary", null, "Parts are left out of this report"), h("ul", null, meta.cut.map((line) => h("li", null, line)))));
     }

@@ -5,7 +5,7 @@ import { intervalChart, pairChart } from "./chart.js";
 import { facts, h, section, table } from "./dom.js";
 import { count, duration, figure, money, percent, plural, points, probability, score, text } from "./format.js";
 import { grid } from "./grid.js";
-import { choice, jobLink, scenarioLink } from "./parts.js";
+import { choice, columnsOf, jobLink, narrow, scenarioLink } from "./parts.js";
 import { changed, current, go, link } from "./state.js";
 
 const KINDS = ["broke", "fixed", "worse", "better", "same"];
@@ -27,13 +27,14 @@ export async function comparePage() {
   }
   const { comparison, pairs } = found;
   const rows = pairsOf(pairs, now.get("kind"));
+  const [columns, chooser] = columnsOf("pair", PAIRS);
   return { title: "Compare", content: [
     h("h1", null, "Compare"), form(found),
     facts([["A", sideOf(found.a_jobs, comparison.a)], ["B", sideOf(found.b_jobs, comparison.b)], ["Level of the intervals", percent(comparison.level)]]),
     section("Verdict by benchmark and agents", rowsTable(comparison)), metricSection(comparison),
     section("Scenarios",
       h("div", { class: "filters" }, choice("kind", "Kind", KINDS), h("span", { class: "key" }, KINDS.map((kind) => [kindChip(kind), " ", count(pairs.kind.filter((one) => one === kind).length), " "]))),
-      rows.length ? grid({ label: "Scenarios, paired", columns: columnsOf(), rows, virtual: true }) : h("p", { class: "nothing" }, "No scenario fits."),
+      rows.length ? [chooser, grid({ label: "Scenarios, paired", columns, rows, virtual: true, least: narrow.matches ? 0 : 50 })] : h("p", { class: "nothing" }, "No scenario fits."),
       h("p", { class: "pager" }, plural(rows.length, "pair"), found.left_out ? `; ${plural(found.left_out, "pair")} beyond the first are left out, also of the counts` : null)),
     refs("Not compared: not the same task on both sides", comparison.changed), refs("Not compared: no score on a side", comparison.unscored),
     refs("On A only", comparison.removed), refs("On B only", comparison.added),
@@ -60,7 +61,7 @@ function sides(now, jobs, baselines, found) {
     event.preventDefault();
     const asked = Object.fromEntries(new FormData(form));
     go(link("compare", asked));
-  } }, field("a", "Job A", ids), field("a_agent", "Agent A", found ? found.agents_a : all("agents"), "its own"), field("b", "Job B", ids), field("b_agent", "Agent B", found ? found.agents_b : all("agents"), "its own"),
+  } }, field("a", "Job A", ids), field("a_agent", "Agent A", found ? found.agents_a : all("agents"), "all"), field("b", "Job B", ids), field("b_agent", "Agent B", found ? found.agents_b : all("agents"), "all"),
   field("benchmark", "Benchmark", all("benchmarks"), "all"), h("button", { type: "submit" }, "Compare"),
   now.get("a") && now.get("b") ? h("a", { class: "button", href: changed({ a: now.get("b"), b: now.get("a"), a_agent: now.get("b_agent"), b_agent: now.get("a_agent") }) }, "Swap") : null);
   return form;
@@ -79,12 +80,12 @@ function rowsTable(comparison) {
   if (!comparison.rows.length) return h("p", { class: "nothing" }, "The two have no scenario in common.");
   return table("Comparison by benchmark and agents",
     ["Benchmark and agents", { title: "Mean A → B", number: true }, { title: "Change", number: true }, { title: "Winner" }, { title: "Interval", extra: true },
-      ...["p", "Pairs", "Smallest detectable", "Pass rates", "Cost per attempt", "Time per attempt"].map((title) => ({ title, number: true, extra: true }))],
-    comparison.rows.map((row) => [[row.benchmark, h("small", { class: "agent" }, row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`)],
-      `${score(row.a)} → ${score(row.b)}`, points(row.delta), row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
+      ...["p", "Pairs", "Smallest detectable change", "Pass rates", "Cost per attempt", "Time per attempt"].map((title) => ({ title, number: true, extra: true }))],
+    comparison.rows.map((row) => [[row.benchmark, h("small", { class: "agent" }, agentsOf(row))],
+      both(score, row.a, row.b), points(row.delta), row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
       intervalChart({ value: row.delta, low: row.low, high: row.high }, `${points(row.low)} to ${points(row.high)}`, 160) || "–",
       probability(row.p_value), count(row.scenarios), typeof row.detectable === "number" ? points(row.detectable, false) : "none",
-      `${percent(row.a_pass_rate)} → ${percent(row.b_pass_rate)}`, `${money(row.a_cost)} → ${money(row.b_cost)}`, `${duration(row.a_seconds)} → ${duration(row.b_seconds)}`]));
+      both(percent, row.a_pass_rate, row.b_pass_rate), both(money, row.a_cost, row.b_cost), both(duration, row.a_seconds, row.b_seconds)]));
 }
 
 function metricSection(comparison) {
@@ -110,22 +111,22 @@ function kindChip(kind) {
   return h("span", { class: "chip kind-" + kind }, h("span", { "aria-hidden": "true" }, SIGNS[kind] || "·"), " ", kind);
 }
 
-function columnsOf() {
-  // As the address names them: a baseline stays one, so that the steps are of the job that has them.
-  const [a, b] = [current().get("a"), current().get("b")];
-  return [
-    { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
-    { key: "kind", title: "Kind", narrow: true, cell: (row) => kindChip(row.kind) },
-    { key: "dots", title: "A ○ to B ●", chart: true, cell: (row) => pairChart(row.a, row.b) },
-    { key: "a", title: "A", number: true, narrow: true, cell: (row) => score(row.a) },
-    { key: "b", title: "B", number: true, narrow: true, cell: (row) => score(row.b) },
-    { key: "passes", title: "Passes", number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },
-    { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
-    { key: "agents", title: "Agents", cell: (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`) },
-    { key: "steps", title: "Steps", narrow: true, cell: (row) => h("a", { href: link("steps", { a_job: a, b_job: b, benchmark: row.benchmark, scenario: row.scenario,
-      a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") },
-  ];
-}
+const both = (shown, a, b) => (shown(a) === "–" && shown(b) === "–" ? "–" : `${shown(a)} → ${shown(b)}`);
+const agentsOf = (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`);
+
+const PAIRS = [
+  { key: "scenario", title: "Scenario", place: 1, wide: true, hint: (row) => row.scenario, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
+  { key: "kind", title: "Kind", place: 1, narrow: true, cell: (row) => kindChip(row.kind) },
+  { key: "dots", title: "A ○ to B ●", place: 2, chart: true, cell: (row) => pairChart(row.a, row.b) },
+  { key: "a", title: "A", place: 1, number: true, narrow: true, cell: (row) => score(row.a) },
+  { key: "b", title: "B", place: 1, number: true, narrow: true, cell: (row) => score(row.b) },
+  { key: "passes", title: "Passes", place: 2, number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },
+  { key: "benchmark", title: "Benchmark", place: 2, cell: (row) => row.benchmark },
+  { key: "agents", title: "Agents", place: 2, hint: agentsOf, cell: agentsOf },
+  // As the address names the jobs: a baseline stays one, so that the steps are of the job that has them.
+  { key: "steps", title: "Steps", place: 2, narrow: true, cell: (row) => h("a", { href: link("steps", { a_job: current().get("a"), b_job: current().get("b"), benchmark: row.benchmark,
+    scenario: row.scenario, a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") },
+];
 
 function refs(title, found) {
   if (!found || !found.length) return null;

@@ -1,12 +1,12 @@
 // Page of a job: verdict, agents, matrix of scenarios and agents, errors by class.
 
 import { api } from "./api.js";
-import { chartKey, intervalChart, scoreChart } from "./chart.js";
+import { chartKey, intervalChart, scoreAxis, scoreChart } from "./chart.js";
 import { commandList, facts, fill, h, kept, say, section, table } from "./dom.js";
-import { change, classWords, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text, time } from "./format.js";
+import { change, classWords, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text } from "./format.js";
 import { grid } from "./grid.js";
 import { keeps, parsed } from "./expression.js";
-import { chip, choice, jobLink, scenarioLink, search, status, when } from "./parts.js";
+import { chip, choice, commit, jobLink, narrow, scenarioLink, search, statusChip, when } from "./parts.js";
 import { changed, current, link } from "./state.js";
 
 const REUSED = 1;
@@ -14,6 +14,7 @@ const RESCORED = 2;
 const KNOWN = 4;
 const RUNNING = 16;
 const MARKS = 40;
+const FEW = 4;
 const MOST_LINKS = 12;
 const FRESH = 20000;
 
@@ -45,13 +46,13 @@ export async function jobPage() {
   const news = running ? whatChanges(summary.id) : null;
   const verdict = job.gates.length ? ["gate: ", chip(job.gates[0].verdict)] : null;
   return { title: name, leave: news ? news.leave : null, content: [
-    h("h1", null, "Job ", name), h("p", { class: "lead" }, verdict, " ", chip(summary.status), summary.dead ? [" ", chip("died")] : null,
+    h("h1", null, "Job ", name), h("p", { class: "lead" }, verdict, " ", statusChip(summary),
       summary.message ? [" ", summary.message] : null,
-      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null),
+      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), " as of ", when(new Date().toISOString(), true)] : null),
     news ? news.said : null,
-    facts([["Id", summary.id], ["Started", when(summary.created_at, true)], ["Ended", summary.finished_at ? when(summary.finished_at, true) : null],
-      ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
-      ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
+    facts([["Id", summary.name ? summary.id : null], ["Started", when(summary.created_at, true)], ["Ended", summary.finished_at ? when(summary.finished_at, true) : null],
+      ["Branch", job.branch], ["Commit", job.commit && commit(job.commit)], ["Made from", summary.parent ? jobLink(summary.parent) : null],
+      ["Attempts", count(summary.attempts) + (summary.attempt_policy === "each" ? "" : `; a scenario passes by the policy ${summary.attempt_policy}`)],
       ["Trials", summary.planned && summary.planned !== summary.totals.trials ? `${count(summary.totals.trials)} of ${count(summary.planned)}` : count(summary.totals.trials)],
       ["Cost", money(summary.totals.cost_usd)], ...Object.entries(summary.metadata || {})]),
     verdictSection(job), kept("scores", matrix, () => scoreSection(matrix)), agentSection(summary), attemptSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
@@ -87,9 +88,9 @@ function verdictSection(job) {
   const rules = job.rules || [];
   if (!rules.length) return section("Gate", lines);
   return section("Gate", h("p", null, job.gates[0].baseline ? `against ${job.gates[0].baseline}: ` : null, job.gates[0].why), table("Rules of the gate",
-    ["Rule", { title: "Of", extra: true }, "Verdict", { title: "Change", number: true }, { title: "Interval", extra: true }, { title: "p", number: true, extra: true }, { title: "Smallest detectable drop", number: true, extra: true }],
+    [{ title: "Rule", whole: true }, { title: "Of", extra: true }, "Verdict", { title: "Change", number: true }, { title: "Interval", extra: true }, { title: "p", number: true, extra: true }, { title: "Smallest detectable drop", number: true, extra: true }],
     rules.map((rule) => [rule.expression, [rule.benchmark, rule.agent].filter(Boolean).join(", ") || "all", [chip(rule.verdict), typeof rule.change === "number" ? null : " " + rule.why], inUnit(rule, rule.change),
-      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, bounds(rule), 260) || "–",
+      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, bounds(rule), 200) || "–",
       probability(rule.p_value), typeof rule.detectable === "number" ? inUnit(rule, rule.detectable).replace("+", "") : "none"])),
   h("details", null, h("summary", null, "As a terminal shows it"), lines));
 }
@@ -104,7 +105,7 @@ function scoreSection(matrix) {
   const all = agents.map((agent, at) => spread(rows.flatMap((row) => (row.figures[at] ? [{ score: row.figures[at].mean }] : []))));
   const lines = [["all scenarios", all], ...rows.slice(0, DRAWN).map((row) => [scenarioLink(row.benchmark, row.scenario), row.figures])];
   return section("Scores", h("p", { class: "key" }, chartKey(agents), " mean of the attempts; the line leads from the lowest to the highest score"),
-    h("div", { class: "scores" }, lines.map(([name, figures]) => h("div", null, h("span", null, name), scoreChart(figures.map((one, at) => one && { ...one, agent: agents[at] }))))),
+    h("div", { class: "scores" }, h("div", null, h("span", null), scoreAxis()), lines.map(([name, figures]) => h("div", null, h("span", null, name), scoreChart(figures.map((one, at) => one && { ...one, agent: agents[at] }))))),
     rows.length > DRAWN ? h("p", { class: "key" }, `The first ${DRAWN} of ${plural(rows.length, "scenario")}; all are below`) : null);
 }
 
@@ -154,8 +155,10 @@ function attemptSection(summary) {
   const marked = rates.flat().some((shown) => shown.endsWith("*"));
   const flaky = several.flatMap((agent) => agent.flaky.map((id) => [agent.agent, id]));
   return section("Several attempts", table("Several attempts",
-    ["Agent", ...ks.map((k) => ({ title: `pass@${k}`, number: true })), ...ks.filter((k) => k > 1).map((k) => ({ title: `pass^${k}`, number: true })),
-      ...(judged ? ["passed", "failed", "without verdict"].map((word) => ({ title: `Scenarios ${word}`, number: true })) : []), { title: "Flaky scenarios", number: true }],
+    ["Agent", ...ks.map((k) => ({ title: `pass@${k}`, number: true, extra: judged || ![1, most].includes(k) })),
+      ...ks.filter((k) => k > 1).map((k) => ({ title: `pass^${k}`, number: true, extra: judged || k < most })),
+      ...(judged ? ["passed", "failed", "without verdict"].map((word) => ({ title: `Scenarios ${word}`, number: true, extra: word === "without verdict" })) : []),
+      { title: "Flaky scenarios", number: true }],
     several.map((agent, at) => [agent.agent, ...rates[at],
       ...(judged ? ["passed", "failed", "error"].map((name) => count(agent.verdicts ? agent.verdicts[name] : null)) : []), `${count(agent.flaky.length)} of ${count(agent.scenarios)}`])),
   marked ? h("p", { class: "note" }, "* without scenarios that have fewer attempts; an error does not count as one") : null,
@@ -167,8 +170,8 @@ function attemptSection(summary) {
 // Of a job of several benchmarks: each of them by itself.
 function runSection(summary) {
   if (new Set(summary.runs.map((run) => run.benchmark)).size < 2) return null;
-  return section("Benchmarks", table("Benchmarks and agents", ["Benchmark", "Agent", { title: "Passed", number: true }, { title: "Partial", number: true }, { title: "Failed (0.0)", number: true },
-    { title: "Errors", number: true }, { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }, { title: "Median time", number: true }],
+  return section("Benchmarks", table("Benchmarks and agents", ["Benchmark", "Agent", ...["Passed", "Partial", "Failed (0.0)", "Errors", "Pass rate", "Mean score", "Cost", "Median time"]
+    .map((title) => ({ title, number: true, extra: !["Passed", "Mean score"].includes(title) }))],
   summary.runs.map((run) => [run.benchmark, run.agent, count(run.passed), count(run.partial), count(run.zero), count(run.error), percent(run.pass_rate), score(run.mean_scored),
     money(run.cost_usd), duration(run.p50_seconds)])));
 }
@@ -177,7 +180,7 @@ function metricSection(summary) {
   const rows = summary.runs.flatMap((run) => run.metrics.map((metric) => [run, metric]));
   if (!rows.length) return null;
   return section("Metrics", table("Metrics",
-    ["Metric", "Benchmark", "Agent", { title: "Mean", number: true }, "Unit", "Better", { title: "Trials", number: true }],
+    ["Metric", "Benchmark", "Agent", { title: "Mean", number: true }, { title: "Unit", extra: true }, { title: "Better", extra: true }, { title: "Trials", number: true, extra: true }],
     rows.map(([run, metric]) => [metric.name, run.benchmark, run.agent, figure(metric.mean), text(metric.unit), metric.direction, count(metric.trials)])));
 }
 
@@ -188,6 +191,7 @@ const COMPARED = { score: (trial) => trial.score, cost: (trial) => trial.cost, t
 
 // Rows of the matrix that fit the address: {benchmark, scenario, tags, cells: one list of trials for each agent}.
 function rowsOf(matrix, agents, { outcome, q }) {
+  const reasons = new Map((matrix.known || []).map((one) => [placeOf(one), one.reason]));
   const rows = matrix.rows.scenario.map((scenario, at) => ({
     scenario, benchmark: matrix.benchmarks[matrix.rows.benchmark[at]], tags: matrix.rows.tags ? matrix.rows.tags[at] : [], cells: agents.map(() => []),
   }));
@@ -197,8 +201,9 @@ function rowsOf(matrix, agents, { outcome, q }) {
     const column = place.get(trials.agent[at]);
     if (column === undefined) continue;
     const word = trials.outcome[at] === null ? "running" : matrix.outcomes[trials.outcome[at]];
-    rows[trials.row[at]].cells[column].push({
-      id: trials.id[at], agent: agents[column], attempt: trials.attempt[at], outcome: word, score: trials.score[at], flags: trials.flags[at],
+    const row = rows[trials.row[at]];
+    row.cells[column].push({
+      known: reasons.get(placeOf({ ...row, agent: agents[column] })), id: trials.id[at], agent: agents[column], attempt: trials.attempt[at], outcome: word, score: trials.score[at], flags: trials.flags[at],
       class: trials.class[at] === null ? null : matrix.classes[trials.class[at]], seconds: trials.seconds[at], cost: trials.cost_usd[at],
     });
   }
@@ -210,22 +215,23 @@ function rowsOf(matrix, agents, { outcome, q }) {
     words.map((word) => word.toLowerCase()).every((word) => [row.scenario, row.benchmark, ...(row.tags || []), ...row.cells.flat().map((trial) => trial.class || "")].join("\n").toLowerCase().includes(word)));
 }
 
+const placeOf = ({ benchmark, scenario, agent }) => [benchmark, scenario, agent].join("\n");
+
 const isKnown = (trial) => trial.flags & KNOWN && trial.outcome !== "passed";
 
 function trialMark(job, trial) {
   const about = [`attempt ${trial.attempt}`, trial.outcome, typeof trial.score === "number" ? "score " + score(trial.score) : null, trial.class,
-    trial.flags & REUSED ? "reused" : null, trial.flags & RESCORED ? "rescored" : null, trial.flags & KNOWN ? "known failure" : null,
+    trial.flags & REUSED ? "reused" : null, trial.flags & RESCORED ? "rescored" : null, trial.flags & KNOWN ? `known failure${trial.known ? ": " + trial.known : ""}` : null,
     duration(trial.seconds), typeof trial.cost === "number" ? money(trial.cost) : null].filter(Boolean).join(", ");
   return h("a", { class: "mark is-" + trial.outcome + (isKnown(trial) ? " known" : "") + (trial.flags & (REUSED | RESCORED) ? " old" : ""), href: link("trial", { job, id: trial.id }), title: about, "aria-label": about },
     isKnown(trial) ? "⚑" : sign(trial.flags & RUNNING ? "running" : trial.outcome),
-    trial.outcome === "failed" && trial.score > 0 ? h("small", null, trial.score.toFixed(2).replace(/^0/, "")) : null);
+    trial.outcome === "failed" && trial.score > 0 && !narrow.matches ? h("small", null, trial.score.toFixed(2).replace(/^0/, "")) : null);
 }
 
 function matrixSection(matrix, job, name) {
   const now = current();
   const chosen = now.get("agent");
   const agents = chosen && matrix.agents.includes(chosen) ? [chosen] : matrix.agents;
-  const several = matrix.benchmarks.length > 1;
   let rows = [];
   let wrong = null;
   try {
@@ -233,23 +239,51 @@ function matrixSection(matrix, job, name) {
   } catch (error) {
     wrong = h("p", { class: "error", role: "alert" }, error.message);
   }
-  const widest = Math.min(MARKS, Math.max(2, ...rows.map((row) => Math.max(...row.cells.map((cell) => cell.length)))));
-  const columns = [
-    { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
-    ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
-    ...agents.map((agent, at) => (
-      { key: agent, title: h("span", { title: agent }, middle(agent, 18)), cell: (row) => [
-        row.cells[at].length ? h("span", { class: "mean" }, score((spread(row.cells[at]) || {}).mean)) : null,
-        h("span", { class: "marks" }, row.cells[at].slice(0, MARKS).map((trial) => trialMark(job, trial)),
-          row.cells[at].length > MARKS ? h("small", null, `+${row.cells[at].length - MARKS}`) : null)] })),
-  ];
   return section("Scenarios",
     h("div", { class: "filters" }, search("Search: words, tag:git, score<0.5, outcome:failed"),
       choice("agent", "Agent", matrix.agents), choice("outcome", "Outcome", matrix.outcomes),
       now.get("agent") || now.get("outcome") || now.get("q") ? h("a", { class: "button", href: changed({ agent: null, outcome: null, q: null }) }, "Clear filters") : null),
     h("p", { class: "key" }, "mean score, and each attempt: ", matrix.outcomes.map((word) => chip(word)), matrix.trials.flags.some((flags) => flags & KNOWN) ? h("span", { class: "chip" }, "⚑ known failure") : null),
-    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 22 + agents.length * Math.max(8, 5 + 1.8 * widest) }) : wrong || h("p", { class: "nothing" }, "No trials fit."),
-    h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null));
+    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, virtual: true, ...(narrow.matches ? byTrials : byAgents)(rows, agents, job, matrix.benchmarks.length > 1) })
+      : wrong || h("p", { class: "nothing" }, "No trials fit."),
+    wrong ? null : h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null),
+    knownList(rows));
+}
+
+const marks = (job, trials, most) => h("span", { class: "marks" }, trials.slice(0, most).map((trial) => trialMark(job, trial)),
+  trials.length > most ? h("small", null, `+${trials.length - most}`) : null);
+const meanOf = (trials) => score((spread(trials) || {}).mean);
+
+// A row for each scenario, a column for each agent.
+function byAgents(rows, agents, job, several) {
+  const widest = Math.min(MARKS, Math.max(2, ...rows.map((row) => Math.max(...row.cells.map((cell) => cell.length)))));
+  return { rows, least: 22 + agents.length * Math.max(8, 5 + 1.8 * widest), columns: [
+    { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
+    ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
+    ...agents.map((agent, at) => ({ key: agent, title: h("span", { title: agent }, middle(agent, 18)),
+      cell: ({ cells }) => [cells[at].length ? h("span", { class: "mean" }, meanOf(cells[at])) : null, marks(job, cells[at], MARKS)] })),
+  ] };
+}
+
+// A row for each scenario and agent: what there is room for on a narrow window.
+function byTrials(rows, agents, job, several) {
+  const named = (row) => [several ? row.benchmark : null, agents.length > 1 ? middle(row.agent, 28) : null].filter(Boolean).join(", ");
+  const trials = rows.flatMap((row) => agents.map((agent, at) => ({ ...row, agent, trials: row.cells[at] }))).filter((row) => row.trials.length);
+  return { rows: trials, least: 0, height: several || agents.length > 1 ? 46 : 34, columns: [
+    { key: "scenario", title: agents.length > 1 ? "Scenario and agent" : "Scenario", cell: (row) => [scenarioLink(row.benchmark, row.scenario), h("small", { class: "agent" }, named(row))] },
+    { key: "score", title: "Score", number: true, narrow: true, cell: (row) => meanOf(row.trials) },
+    { key: "attempts", title: "Attempts", chart: true, cell: (row) => marks(job, row.trials, FEW) },
+  ] };
+}
+
+// Why the known failures among the rows are known.
+function knownList(rows) {
+  const found = new Map();
+  for (const row of rows) {
+    for (const { agent, known } of row.cells.flat().filter(isKnown)) if (known) found.set(known, (found.get(known) || new Set()).add(`${row.scenario} (${middle(agent)})`));
+  }
+  return found.size ? h("ul", { class: "links" }, [...found].map(([reason, names]) => h("li", null, `⚑ ${[...names].slice(0, FEW).join(", ")}`,
+    names.size > FEW ? ` and ${plural(names.size - FEW, "other")}` : null, `: ${reason}`))) : null;
 }
 
 function errorSection(errors) {

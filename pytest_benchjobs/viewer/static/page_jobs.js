@@ -4,11 +4,12 @@ import { api } from "./api.js";
 import { sparkline } from "./chart.js";
 import { fill, h, kept, section, table } from "./dom.js";
 import { change, count, duration, middle, money, plural, score, text } from "./format.js";
-import { card, chip, filtered, filters, jobLink, listed, selected, status, when } from "./parts.js";
+import { card, chip, commit, filtered, filters, jobLink, listed, selected, status, when } from "./parts.js";
 import { link } from "./state.js";
 
 const JOBS = [
-  { key: "id", title: "Job", place: 1, sort: true, wrap: true, cell: (job) => [jobLink(job.id), " ", job.name ? [h("b", null, middle(job.name, 30)), " "] : null, status(job), job.selection ? selected() : null] },
+  { key: "id", title: "Job", place: 1, sort: true, wrap: true, cell: (job) => [jobLink(job.id), " ", job.name ? [h("b", null, middle(job.name, 30)), " "] : null, status(job), job.selection ? selected() : null,
+    job.verdict ? h("span", { class: "brief" }, chip(job.verdict)) : null] },
   { key: "mean_score", title: "Scores", place: 1, wrap: true, sort: true, cell: (job) => job.agents.map((agent) =>
     h("span", { class: "agent-score", title: agent }, h("b", null, score(job.scores[agent])), " ", middle(agent, 20))) },
   { key: "name", title: "Name", sort: true, cell: (job) => text(job.name) },
@@ -22,7 +23,7 @@ const JOBS = [
   { key: "cost_usd", title: "Cost", place: 2, number: true, sort: true, cell: (job) => money(job.cost_usd) },
   { key: "benchmarks", title: "Benchmarks", place: 2, sort: true, cell: (job) => job.benchmarks.join(", ") },
   { key: "branch", title: "Branch", sort: true, cell: (job) => text(job.branch) },
-  { key: "commit", title: "Commit", sort: true, cell: (job) => short(job.commit) },
+  { key: "commit", title: "Commit", sort: true, cell: (job) => commit(job.commit) },
 ];
 
 const RUNS = [
@@ -48,10 +49,6 @@ const RUNS = [
 
 const FIRST = 8;
 
-function short(commit) {
-  return commit ? commit.slice(0, 10) : "–";
-}
-
 // Only columns that the source can sort by get a button.
 function sortable(columns, names) {
   return columns.map((column) => ({ ...column, sort: column.sort && (!names || names.includes(column.key)) }));
@@ -72,7 +69,7 @@ function cards(overview) {
 function scoreTable(title, rows) {
   const high = rows.some((row) => row.high_score);
   return table(title,
-    ["Benchmark and agent", { title: "Score", number: true }, { title: "Change", number: true }, "Last runs", { title: "Best of these", number: true, extra: true },
+    ["Benchmark and agent", { title: "Score", number: true }, { title: "Change", number: true }, "Last runs", { title: "Best of them", number: true, extra: true },
       ...(high ? [{ title: "High score", number: true, extra: true }, { title: "Delta", number: true, extra: true }] : []), { title: "When", extra: true }],
     rows.map((row) => {
       const runs = row.recent || [];
@@ -80,7 +77,7 @@ function scoreTable(title, rows) {
       const [before, last] = whole.slice(-2);
       const newest = runs.at(-1);
       return [[h("a", { href: link("trend", { benchmark: row.benchmark, agent: row.agent }) }, row.benchmark), h("small", { class: "agent", title: row.agent }, middle(row.agent, 40))],
-        [h("a", { href: link("job", { job: row.job, agent: row.agent }) }, h("b", null, score(row.mean_score))), newest && newest.selection && newest.job === row.job ? [" ", selected()] : null, " ", status(row)],
+        [h("a", { href: link("job", { job: row.job, agent: row.agent }) }, h("b", null, score(row.mean_score))), newest && newest.selection && newest.job === row.job ? [" ", selected()] : null, row.status === "completed" ? null : [h("br"), status(row)]],
         last ? change(last.mean_score - before.mean_score) : "–", runs.length ? sparkline(runs) : "–", score(whole.length ? Math.max(...whole.map((run) => run.mean_score)) : null),
         ...(high ? [score(row.high_score ? row.high_score.score : null), change(row.delta)] : []), when(row.at)];
     }));
@@ -98,8 +95,8 @@ function latestScores(rows, references) {
 
 function baselineTable(rows) {
   if (!rows || !rows.length) return null;
-  return kept("Baselines", rows, () => section("Baselines", table("Baselines", ["Name", "Jobs", "Branch", "Commit", "Set", "By", "Reason"],
-    rows.map((row) => [row.name, row.jobs.map((job) => [jobLink(job), " "]), text(row.branch), short(row.commit), when(row.set_at), text(row.set_by), text(row.reason)]))));
+  return kept("Baselines", rows, () => section("Baselines", table("Baselines", ["Name", "Jobs", ...["Branch", "Commit"].map((title) => ({ title, extra: true })), { title: "Set", whole: true }, ...["By", "Reason"].map((title) => ({ title, extra: true }))],
+    rows.map((row) => [row.name, row.jobs.map((job) => [jobLink(job), " "]), text(row.branch), commit(row.commit), when(row.set_at), text(row.set_by), text(row.reason)]))));
 }
 
 async function page(title, word, columns, usual, href, read) {

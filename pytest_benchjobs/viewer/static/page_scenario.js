@@ -2,9 +2,9 @@
 
 import { api } from "./api.js";
 import { facts, h, section, table } from "./dom.js";
-import { count, duration, money, percent, plural, score, sign, text, time } from "./format.js";
+import { count, duration, middle, money, percent, plural, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
-import { chip, choice, columnsOf, jobLink, trialLink, when } from "./parts.js";
+import { chip, choice, columnsOf, commit, jobLink, trialLink, when } from "./parts.js";
 import { changed, current, link } from "./state.js";
 
 const STRIP = 120;
@@ -17,13 +17,13 @@ export async function scenarioPage() {
     { key: "at", title: "Trial", place: 1, cell: (row) => trialLink(row.job, row.id, when(row.at)) },
     { key: "score", title: "Score", place: 1, number: true, cell: (row) => score(row.score) },
     { key: "outcome", title: "Outcome", place: 1, cell: (row) => chip(row.outcome) },
-    { key: "agent", title: "Agent", place: 2, cell: (row) => row.agent },
+    { key: "agent", title: "Agent", place: 1, hint: (row) => row.agent, cell: (row) => middle(row.agent, 28) },
     { key: "attempt", title: "Attempt", place: 2, number: true, cell: (row) => count(row.attempt) },
     { key: "seconds", title: "Time taken", place: 2, number: true, cell: (row) => duration(row.seconds) },
     { key: "cost", title: "Cost", place: 2, number: true, cell: (row) => money(row.cost_usd) },
     { key: "job", title: "Job", place: 2, cell: (row) => jobLink(row.job, row.job_name) },
     { key: "branch", title: "Branch", cell: (row) => text(row.branch) },
-    { key: "commit", title: "Commit", cell: (row) => text(row.commit && row.commit.slice(0, 10)) },
+    { key: "commit", title: "Commit", cell: (row) => commit(row.commit) },
     { key: "content", title: "Content", place: 2, cell: (row) => [row.changed ? "◆ changed " : "", row.content ? h("code", null, row.content.slice(0, 8)) : "–"] },
   ];
   const [shown, chooser] = columnsOf("result", columns);
@@ -33,7 +33,7 @@ export async function scenarioPage() {
       ["First seen", when(found.first_seen, true)], ["Last seen", when(found.last_seen, true)]]),
     h("div", { class: "filters" }, choice("agent", "Agent", agents)),
     section("Agents", table("Agents", ["Agent", { title: "Mean score", number: true }, { title: "Pass rate", number: true }, { title: "95 % interval", number: true, extra: true }, { title: "Attempts", number: true, extra: true }, { title: "Passed", number: true, extra: true },
-      { title: "Failed", number: true, extra: true }, { title: "Errors", number: true, extra: true }, { title: "Flaky", whole: true, extra: true }, { title: "Contents", number: true, extra: true }, "Latest results, the newest on the right"],
+      { title: "Failed", number: true, extra: true }, { title: "Errors", number: true, extra: true }, { title: "Flaky", whole: true, extra: true }, { title: "Contents seen", number: true, extra: true }, "Latest results, the newest on the right"],
     found.agents.map((agent) => [agent.agent, score(agent.mean_score), percent(agent.pass_rate), typeof agent.low === "number" ? `${percent(agent.low)} to ${percent(agent.high)}` : "–",
       count(agent.attempts), count(agent.passed), count(agent.failed), count(agent.errors),
       agent.flaky ? `⚠ flaky, ${plural(agent.flips, "flip")}` : "no", count(agent.contents), strip(found.results.filter((row) => row.agent === agent.agent))]))),

@@ -52,7 +52,7 @@ function trialChoice(name, side) {
 }
 
 function rowView(row, at) {
-  const side = (step, name) => h("div", { class: step ? null : "absent" }, step ? stepView(step) : h("p", null, `no step ${at + 1} in ${name}`));
+  const side = (step, name) => h("div", { class: step ? null : "absent" }, step ? h("p", { class: "side" }, name) : null, step ? stepView(step) : h("p", null, `no step ${at + 1} in ${name}`));
   return h("li", { class: "pair-row align-" + row.kind }, h("p", { class: "what" }, `${at + 1}: `, KINDS[row.kind]),
     h("div", { class: "two" }, side(row.a, "A"), side(row.b, "B")));
 }

@@ -5,7 +5,7 @@ import { commandList, facts, fill, h, say, section, table } from "./dom.js";
 import { bytes, classWords, count, duration, figure, money, plural, score, text } from "./format.js";
 import { ansi } from "./ansi.js";
 import { logView } from "./log.js";
-import { chip, jobLink, scenarioLink, trialLink, when } from "./parts.js";
+import { chip, jobLink, scenarioLink, searchForm, trialLink, when } from "./parts.js";
 import { changed, current, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
@@ -26,57 +26,67 @@ export async function trialPage() {
   const outcome = result ? result.outcome : trial.running ? "running" : (trial.row || {}).outcome;
   const log = trial.running ? runningLog(trial, now) : null;
   return { title, leave: log ? log.leave : null, content: [
-    h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ",
-      result && typeof result.score === "number" ? ["score ", h("b", null, score(result.score)), `, needs ${score(result.threshold)} to pass`] : null),
+    h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ", scoreOf(result)),
+    h("p", { class: "key" }, h("span", null, "job ", jobLink(trial.job, trial.job_name)), head.scenario ? h("span", null, "scenario ", scenarioLink(head.benchmark, head.scenario)) : null,
+      head.started_at ? h("span", null, "started ", when(head.started_at, true)) : null, head.seconds ? h("span", null, "took ", duration(head.seconds)) : null),
     log ? log.said : null,
     trial.withheld ? h("p", { class: "note" }, "This benchmark is confidential: its task, steps, logs and files are withheld.") : null,
     result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
-    failureOf(result), factsOf(trial, head, now), phasesOf(result),
+    originOf(result), failureOf(result), scorersOf(result), partsOf(result), turnsOf(result), metricsOf(result),
     trial.statement ? section("Task", h("pre", { class: "text" }, trial.statement)) : null,
-    partsOf(result), scorersOf(result), metricsOf(result), turnsOf(result),
     trial.steps ? section("Steps", stepList(trial, now)) : null,
     log && !trial.withheld ? section("Logs", log.place) : null,
     trial.logs.length && !log ? section("Logs", logOf(trial, now).content) : null,
-    filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
+    notesOf(result), filesOf(trial, now.get("id")), usageOf(result), phasesOf(result),
     trial.siblings && trial.siblings.length ? section("Other trials of this scenario", h("p", { class: "siblings" }, siblingsOf(trial.job, trial.siblings)), pairLinks(trial, result)) : null,
-    section("Commands", commandList(trial.commands))] };
+    section("Details", detailsOf(result, head, now)), section("Commands", commandList(trial.commands))] };
+}
+
+// A score, and what it has to be; one that is enough and yet failed has its reason below.
+function scoreOf(result) {
+  if (!result || typeof result.score !== "number") return null;
+  const enough = result.outcome === "failed" && result.score >= result.threshold;
+  return ["score ", h("b", null, score(result.score)), enough ? ", which would be enough to pass" : `, needs ${score(result.threshold)} to pass`];
 }
 
 function failureOf(result) {
   if (!result || !result.failure) return null;
   const { failure } = result;
   return section(result.outcome === "failed" ? "Why it failed" : "Why it has no score",
-    h("p", null, failure.message, h("small", { class: "what", title: failure.class }, ` ${classWords(failure.class)}`, failure.phase ? `, in phase ${failure.phase}` : null)),
+    h("p", null, failure.message, h("small", { class: "what", title: failure.class }, ` ${classWords(failure.class)}`, result.outcome === "error" && failure.phase ? `, in phase ${failure.phase}` : null)),
     failure.detail ? h("pre", { class: "text" }, failure.detail) : null);
 }
 
-function factsOf(trial, head, now) {
-  const result = trial.result;
+// What a reader has to know before the score: that its failure is known, or that another job ran it.
+function originOf(result) {
   const origin = result && (result.reused || result.rescored);
+  return !origin && !(result && result.known) ? null : facts([["Known failure", result.known ? knownOf(result.known) : null],
+    [result.reused ? "Reused from" : "Rescored from", origin ? jobLink(origin.job) : null]]);
+}
+
+function detailsOf(result, head, now) {
   return facts([
-    ["Job", jobLink(trial.job, trial.job_name)], ["Scenario", head.benchmark ? scenarioLink(head.benchmark, head.scenario) : head.scenario],
     ["Benchmark", head.benchmark ? text(head.benchmark) + (head.benchmark_version ? " " + head.benchmark_version : "") : null],
     ["Attempt", head.attempt], ["Tries", head.tries > 1 ? head.tries : null], ["Node id", h("code", null, now.get("id"))],
-    ["Started", head.started_at ? when(head.started_at, true) : null], ["Time", head.seconds ? duration(head.seconds) : null],
     ["Agent's version", result && result.agent_version],
     ["Image", result && result.image ? h("code", null, result.image.reference) : null],
     ["Tags", result && result.tags ? result.tags.join(", ") : null],
-    ["Known failure", result && result.known ? knownOf(result.known) : null],
-    [result && result.reused ? "Reused from" : "Rescored from", origin ? jobLink(origin.job) : null],
     ["Kept file system", result && result.kept ? h("code", null, result.kept) : null]]);
 }
+
+const MODES = { "expected-fail": "expected to fail", quarantine: "in quarantine", skip: "not run" };
 
 // Why a trial may fail, and until when.
 function knownOf(known) {
   const issue = known.issue && /^https?:/.test(known.issue) ? [", ", h("a", { href: known.issue, rel: "noreferrer noopener", "data-outside": true }, "issue")] : known.issue ? `, ${known.issue}` : null;
-  return [`${known.mode}: ${known.reason}`, known.until ? `, until ${known.until}` : null, issue];
+  return [`${MODES[known.mode] || known.mode}: ${known.reason}`, known.until ? `, until ${known.until}` : null, issue];
 }
 
 // The phases of a trial as bars over its time, and as a table.
 function phasesOf(result) {
   if (!result || !result.phases || !result.phases.length) return null;
   const end = Math.max(...result.phases.map((phase) => phase.end), 0.001);
-  return section("Timeline", table("Phases", ["Phase", { title: "Begins", number: true }, { title: "Lasts", number: true }, "Share"],
+  return section("Timeline", table("Phases", ["Phase", { title: "Begins", number: true, extra: true }, { title: "Lasts", number: true }, "Share"],
     result.phases.map((phase) => {
       const bar = h("span", { class: "bar" });
       bar.style.marginInlineStart = `${(100 * phase.start) / end}%`;
@@ -92,15 +102,16 @@ function seconds(value) {
 
 function scorersOf(result) {
   if (!result || !result.scorers || !result.scorers.length) return null;
-  return section("Scorers", table("Scorers", ["Scorer", "Type", { title: "Weight", number: true }, { title: "Score", number: true }, { title: "Time", number: true }, "Error"],
-    result.scorers.map((scorer) => [scorer.name, scorer.type, figure(scorer.weight), score(scorer.score), duration(scorer.seconds),
-      scorer.error ? `${scorer.error.class}: ${scorer.error.message}` : "–"])),
+  const broken = result.scorers.some((scorer) => scorer.error);
+  return section("Scorers", table("Scorers", ["Scorer", { title: "Score", number: true }, { title: "Type", extra: true }, { title: "Weight", number: true }, { title: "Time", number: true, extra: true }, ...(broken ? ["Error"] : [])],
+    result.scorers.map((scorer) => [scorer.name, score(scorer.score), scorer.type, figure(scorer.weight), duration(scorer.seconds),
+      ...(broken ? [scorer.error ? `${scorer.error.class}: ${scorer.error.message}` : "–"] : [])])),
   result.scorers.map((scorer) => {
     const runs = Object.entries(scorer.definition || {}).map(([name, value]) => `${name}: ${value}`).join("\n");
     const found = scorer.details && Object.keys(scorer.details).length ? JSON.stringify(scorer.details, null, 1) : null;
-    const parts = [["runs", runs], ["found", found], ["printed", scorer.output || (runs || found ? "nothing" : null)]].filter(([, words]) => words);
+    const parts = [["printed", scorer.output || (runs || found ? "nothing" : null)], ["found", found], ["runs", runs]].filter(([, words]) => words);
     if (!parts.length) return null;
-    return h("details", { open: result.outcome !== "passed" && result.scorers.length < 4 }, h("summary", null, `What ${scorer.name} runs and printed`),
+    return h("details", { open: result.outcome !== "passed" && scorer.score !== 1 && result.scorers.length < 4 }, h("summary", null, `What ${scorer.name} printed, found and runs`),
       parts.map(([what, words]) => [h("h4", null, `It ${what}`), h("pre", { class: "text", tabindex: "0", "aria-label": `What ${scorer.name} ${what}` }, words)]));
   }));
 }
@@ -114,7 +125,7 @@ function metricsOf(result) {
 // The steps of a task of several steps.
 function partsOf(result) {
   if (!result || !result.steps || !result.steps.length) return null;
-  return section("Steps of the task", table("Steps of the task", ["Step", { title: "Score", number: true }, { title: "Begins", number: true }, { title: "Lasts", number: true }, "Scorers", "Not run"],
+  return section("Steps of the task", table("Steps of the task", ["Step", { title: "Score", number: true }, { title: "Begins", number: true, extra: true }, { title: "Lasts", number: true, extra: true }, "Scorers", "Not run"],
     result.steps.map((step) => [step.name, score(step.score), step.not_run ? "–" : duration(step.start), step.not_run ? "–" : duration(step.end - step.start),
       step.scorers.join(", "), text(step.not_run)])));
 }
@@ -179,9 +190,8 @@ function stepList(trial, now) {
   const list = h("ol", { class: "steps" });
   const count_ = h("p", { class: "pager", role: "status" });
   const more = h("button", { type: "button", click: () => load(after) }, "More steps");
-  const field = h("input", { type: "search", value: now.get("q") || "", autocomplete: "off", spellcheck: "false" });
   // The word that the list is of: the field may hold another already, which was not asked for yet.
-  let word = field.value;
+  let word = now.get("q") || "";
   let after = 0;
   let turn = 0;
   async function load(from) {
@@ -203,12 +213,11 @@ function stepList(trial, now) {
     more.disabled = false;
   }
   load(0);
-  return [h("form", { role: "search", class: "search", submit: (event) => {
-    event.preventDefault();
-    word = field.value;
+  return [searchForm("Search the steps", word, (value) => {
+    word = value;
     remember({ q: word || null });
     load(0);
-  } }, h("label", null, h("span", null, "Search the steps"), field), h("button", { type: "submit" }, "Search")), list, count_, more];
+  }), list, count_, more];
 }
 
 function filesOf(trial, id) {

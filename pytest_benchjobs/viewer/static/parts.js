@@ -1,6 +1,6 @@
 // What several pages show alike: outcomes, jobs, agents, lists with filters.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { parsed } from "./expression.js";
 import { age, plural, sign, time } from "./format.js";
 import { grid } from "./grid.js";
@@ -12,20 +12,29 @@ export function chip(word, title = null) {
   return h("span", { class: "chip is-" + word.replace(/[^a-z]/g, "-"), title }, h("span", { "aria-hidden": "true" }, sign(word)), " ", word);
 }
 
-// The status of a job, unless it is the usual one; a dead one is told.
-export function status(row) {
-  if (row.dead) return [chip(row.status), " ", chip("died", "its process died; `benchjobs recover` closes it")];
-  return row.status === "completed" ? null : chip(row.status);
-}
+// The status of a job; that of a dead one is what it last wrote itself.
+export const statusChip = (row) => (row.dead ? chip("died", "its process died; `benchjobs recover` closes it") : chip(row.status));
+
+// The same, unless it is the usual one.
+export const status = (row) => (row.status === "completed" ? null : statusChip(row));
 
 // A time as its age, or of long ago its day; `whole` has both. Programs and pointers get all of it.
 export function when(value, whole = false) {
   const at = time(value);
   if (!value || at === time(null)) return at;
-  const ago = age(value);
-  const shown = whole ? at + (ago ? `, ${ago}` : "") : ago || at.slice(0, 10);
-  return h("time", { datetime: value, title: `${at} (${value})`, class: "whole" }, shown);
+  return h("time", { datetime: value, title: `${at} (${value})`, class: whole ? "with-age" : "whole" }, words(value, whole));
 }
+
+function words(value, whole) {
+  const [at, ago] = [time(value), age(value)];
+  return whole ? at + (ago ? `, ${ago}` : "") : ago || at.slice(0, 10);
+}
+
+// Ages grow while a page is read.
+setInterval(() => document.querySelectorAll("time").forEach((one) => fill(one, words(one.dateTime, one.className === "with-age"))), 10000);
+
+// A commit, of which the beginning tells enough.
+export const commit = (value) => (value ? h("span", { title: value }, value.slice(0, 10)) : "–");
 
 // Marks that a run is of a part of its benchmark.
 export const selected = () => h("span", { class: "chip", title: "only a selection of the scenarios ran: -k, -m, --lf or ids" }, "selection");
@@ -58,11 +67,16 @@ export function choice(name, title, options, empty = "all") {
 }
 
 // A text field of the address.
-export function search(title, name = "q") {
-  const field = h("input", { type: "search", name, value: current().get(name) || "", autocomplete: "off", spellcheck: "false" });
+export function search(title) {
+  return searchForm(title, current().get("q") || "", (q) => go(changed({ q, after: null })), "q");
+}
+
+// A form that looks for what its field has.
+export function searchForm(title, value, look, name = null) {
+  const field = h("input", { type: "search", name, value, autocomplete: "off", spellcheck: "false" });
   return h("form", { role: "search", class: "search", submit: (event) => {
     event.preventDefault();
-    go(changed({ [name]: field.value, after: null }));
+    look(field.value);
   } }, h("label", null, h("span", null, title), field), h("button", { type: "submit" }, "Search"));
 }
 
@@ -108,7 +122,8 @@ export function filtered(choices) {
   return { ...asks, q: words.join(" "), where: limits.map((limit) => limit.join("")) };
 }
 
-const narrow = matchMedia("(max-width: 50rem)");
+// Windows on which only what matters most has room.
+export const narrow = matchMedia("(max-width: 50rem)");
 const chosen = new Map();
 
 // Which columns of a list a person has chosen, on windows of this width; kept by the browser where it keeps anything.

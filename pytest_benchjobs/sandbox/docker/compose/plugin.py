@@ -82,15 +82,15 @@ def _version(path: str) -> tuple[int, int] | None:
 
 
 class Plugin:
-    """The program for one file, for the engine at `host`, as in DOCKER_HOST.
+    """The program for one file, for the engine that `variables` name.
 
     It has no variable of this process but those that programs need.
     """
 
-    def __init__(self, file: Path, host: str) -> None:
+    def __init__(self, file: Path, variables: Callable[[], Mapping[str, str]]) -> None:
         self._path = find_plugin(file)
         self._file = file
-        self._host = host
+        self._variables = variables
 
     def normalise(self, variables: Mapping[str, str], check: Callable[[], object]) -> str:
         """Return the file as JSON: short forms written out, and `variables` filled in.
@@ -129,12 +129,10 @@ class Plugin:
         The status is None if it was still running after `timeout` seconds, and was killed. `check` is called several
         times a second; what it raises ends the program.
         """
-        host = host_environment()
-        env = program_environment() | {name: host[name] for name in _OF_ENGINE if name in host}
+        named = host_environment() | dict(self._variables())
+        env = program_environment() | {name: named[name] for name in _OF_ENGINE if name in named}
         arguments = ("--project-name", project, "--progress", "plain", "--file", "-", *arguments)
-        status, _, errors = self._run(
-            arguments, {**env, "DOCKER_HOST": self._host}, timeout, check, description
-        )
+        status, _, errors = self._run(arguments, env, timeout, check, description)
         return status, errors
 
     def _run(

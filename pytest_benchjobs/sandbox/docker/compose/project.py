@@ -17,8 +17,9 @@ from ....model.scenario import MAIN, Environment, ServiceImage
 from ....sources.compose import service_image
 from ....sources.compose_rules import PASSED_ON, UNKNOWN_HERE, faults, listed
 from ....sources.plain import dotted
-from ...protocol import File
+from ...protocol import File, SandboxSpec
 from ..engine import LABEL
+from ..resources import resources_of
 
 _LOG_BYTES = "4m"
 # As of the container of the trial.
@@ -75,12 +76,12 @@ class Project:
     """Services whose health others wait for: they may not end, be it without an error."""
 
     def description(
-        self, prefix: str, images: Mapping[str, str], labels: Mapping[str, str], environment: Environment
+        self, prefix: str, images: Mapping[str, str], labels: Mapping[str, str], spec: SandboxSpec
     ) -> str:
         """Return the text for Docker Compose: of the services beside `main`, and what `main` waits for.
 
         `prefix` begins the engine's names of networks and volumes, `images` are ids by service, `labels` are of all
-        containers. Each service has the limits of `environment`, unless it says less.
+        containers. Each service has the runtime of the trial, and the limits of its environment, unless it says less.
         """
         services: dict[str, Any] = {}
         if self.waits:
@@ -88,8 +89,10 @@ class Project:
             stand_in = {"image": next(iter(images.values())), "pull_policy": "never", "network_mode": "none"}
             services[MAIN] = {**stand_in, "deploy": {"replicas": 0}, "depends_on": self.waits}
         for name, service in self.services.items():
-            described = _service(service, self.services, environment)
+            described = _service(service, self.services, spec.environment)
             described["labels"] |= labels
+            if spec.runtime is not None:
+                described["runtime"] = spec.runtime
             services[name] = {**described, "image": images[name]}
         text = json.dumps(
             {
@@ -161,11 +164,11 @@ def _service(service: Mapping[str, Any], beside: Container[str], environment: En
     dropped = (one for one in _DROPPED_CAPABILITIES if one not in added)
     memory, cpus = _limits(service)
     memory, cpus = least(memory, environment.memory), least(cpus, environment.cpus)
-    limits = {"mem_limit": memory, "memswap_limit": memory, "cpus": cpus, "pids_limit": environment.pids}
     joined = {name: {"aliases": [*aliases]} for name, aliases in networks.items()}
     return {
         **{key: service[key] for key in sorted(PASSED_ON) if service.get(key) is not None},
-        **{key: limit for key, limit in limits.items() if limit is not None},
+        **resources_of(environment, memory, cpus),
+        **({} if cpus is None else {"cpus": cpus}),
         "environment": _environment(service),
         "volumes": _volumes(service),
         "labels": {name: value for name, value in labels.items() if not name.startswith(LABEL)},

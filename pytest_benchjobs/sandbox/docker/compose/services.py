@@ -57,7 +57,7 @@ class TrialServices:
         self._spec = spec
         self.id = f"bench-{secrets.token_hex(8)}"
         self._labels = {**labels, PROJECT: self.id}
-        self._plugin = Plugin(compose.file, self._engine.host)
+        self._plugin = Plugin(compose.file, self._engine.environment)
         self._on_phase = on_phase
         filled = {**variables(compose.file.parent, spec.environment), **spec.environment.env}
         self.project: Project = read_project(
@@ -120,7 +120,7 @@ class TrialServices:
         if not project.services:
             return
         ids = {name: image.id for name, image in images.items()}
-        self._description = project.description(self.id, ids, self._labels, self._spec.environment)
+        self._description = project.description(self.id, ids, self._labels, self._spec)
         self._image = next(iter(images.values())).id
         self._start([name for name in project.services if name not in project.after_main])
 

@@ -92,7 +92,9 @@ def connection_to_models(
     own = command.models or ((trial.agent.model,) if has_model else ())
     callable_models = (*own, *models.allowed_models) if own else ()
     tools = trial.scenario.tools_of_providers
-    if command.read is None:  # its steps are those calls
+    if (
+        command.read is None or command.hold is not None
+    ):  # its steps are those calls, or have those of its driver
         context.calls = Path(models.address).with_name(f"calls-{secrets.token_hex(8)}")
     terms = Terms(models.limits, callable_models, tools, context.secrets, context.counted, context.calls)
     with contextlib.ExitStack() as closing:
@@ -307,8 +309,10 @@ class _Work:
         """Determine the ending of the agent, from its command, its output, and the gateway."""
         context, command = self.context, self.command
         limit = self.sandbox.limit_hit()
-        reading = self._read()
-        pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
+        try:
+            pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
+        finally:  # what calls are logged is certain now
+            reading = self._read()
         self._write_steps()
         never_called = report is not None and pid is None and context.turn == 1
         if never_called and result.exit_status == DOOR_FAILED:
@@ -347,7 +351,7 @@ class _Work:
     def _write_steps(self) -> None:
         """Write the steps of an agent that tells none itself, from its calls of models so far."""
         context = self.context
-        if context.calls is None or not context.calls.exists():
+        if context.calls is None or self.command.read is not None or not context.calls.exists():
             return
         from ..agents.reading.calls import write_steps
 
@@ -379,6 +383,7 @@ class _HostShell:
         self._context, self._sandbox, self._route = work.context, work.sandbox, work.route
         self.workdir, self.container = work.sandbox.workdir, work.sandbox.id
         self.gateway = None if work.route is None else work.route.host_socket
+        self.calls = work.context.calls
         self._deadline = time.monotonic() + seconds
         self._paused: float | None = None
 
@@ -450,7 +455,8 @@ class _HostShell:
             raise GatewayLost("the agent has no route to a model; its `prepare` names no endpoints")
         # Without an end while the clock is paused, which no timeout of a socket may be.
         left = min(max(0.1, self._left()), _LONGEST_CALL)
-        return self._route.post(url, body, left, lambda: self.stopped)
+        told = self._work.command.hold is not None  # by the handover
+        return self._route.post(url, body, left, lambda: self.stopped, logged=not told)
 
     def reply(self, text: str) -> None:
         if self._log is not None:

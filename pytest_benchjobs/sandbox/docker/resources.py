@@ -1,0 +1,48 @@
+"""Resources and runtime of a container: what is guaranteed and allowed, as Docker and Docker Compose both name it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ...model.scenario import Environment
+from ..protocol import SandboxSpec
+
+_SHARES = 1024
+"""Weight of one processor, which is that of a container where nothing is said."""
+_MOST_SHARES = 1 << 18
+_LEAST_RESERVATION = 6 << 20
+"""The engine takes none below it."""
+
+
+def resources_of(environment: Environment, memory: int | None, cpus: float | None) -> dict[str, Any]:
+    """Return settings of a container of this environment that has these limits."""
+    found: dict[str, Any] = {"pids_limit": environment.pids}
+    if memory is not None:
+        found |= {"mem_limit": memory, "memswap_limit": memory}
+        if environment.memory_request is not None:
+            found["mem_reservation"] = min(memory, max(environment.memory_request, _LEAST_RESERVATION))
+    if environment.cpus_request is not None and cpus is not None:
+        found["cpu_shares"] = min(max(int(min(environment.cpus_request, cpus) * _SHARES), 2), _MOST_SHARES)
+    return found
+
+
+def runtimes_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of an engine's runtimes, the usual one first, by what it says of itself."""
+    usual = info.get("DefaultRuntime")
+    return tuple(dict.fromkeys((*([usual] if usual else []), *sorted(info.get("Runtimes") or ()))))
+
+
+def on_machine(spec: SandboxSpec, cpus: float) -> SandboxSpec:
+    """Return the specification for a machine of so many processors: an engine refuses to allow more.
+
+    What is guaranteed stays: if that is too much, the engine says so.
+    """
+    environment = spec.environment
+    limit, request = environment.cpus, environment.cpus_request
+    if limit is None or request is None or limit <= (most := max(request, cpus)):
+        return spec
+    note = f"limit of cpus: {most:g} instead of {limit:g}, as the engine's machine has no more"
+    own = environment.model_copy(update={"cpus": most})
+    return dataclasses.replace(spec, environment=own, notes=(*spec.notes, note))

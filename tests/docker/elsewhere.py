@@ -1,0 +1,171 @@
+"""A Docker Engine that is elsewhere: a network and files of its own, reached over TLS or ssh at an address of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import IMAGE, PATIENCE, until
+
+_ADDRESS, _HERE = "10.99.{}.2", "10.99.{}.1"
+_DOCKERD = """
+set -e
+ip link set lo up; ip link set PEER name eth0; ip addr add ADDRESS/24 dev eth0; ip link set eth0 up
+# Nothing of this machine that a job could have is there.
+mount --make-rprivate /
+for hidden in /tmp /root /srv /home; do mkdir -p $hidden; mount -t tmpfs none $hidden; done
+mkdir -p /run/sshd
+[ -z "SSHD" ] || SSHD -f PLACE/sshd_config
+exec dockerd -H unix:///PLACE/engine.sock -H tcp://ADDRESS:2376 --tlsverify --tlscacert=PLACE/ca.pem \
+    --tlscert=PLACE/server-cert.pem --tlskey=PLACE/server-key.pem --data-root=PLACE/data --exec-root=PLACE/exec \
+    --pidfile=PLACE/pid --bridge=none --iptables=false RUNTIME
+"""
+
+
+class Elsewhere:
+    """One such engine."""
+
+    def __init__(self, place: Path, number: int) -> None:
+        self.place, self._number = place, number
+        self.address, self._here = _ADDRESS.format(number), _HERE.format(number)
+        self._link, peer = f"bjobs{number}", f"bjobp{number}"
+        self._certificates()
+        self._keys()
+        script = (
+            _DOCKERD.replace("RUNTIME", self._gvisor()).replace("PEER", peer).replace("ADDRESS", self.address)
+        )
+        script = script.replace("SSHD", shutil.which("sshd", path="/usr/sbin:/sbin") or "").replace(
+            "PLACE", str(place)
+        )
+        with (place / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["unshare", "--net", "--mount", "sh", "-c", f"read go; {script}"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        _run(
+            "ip",
+            "link",
+            "add",
+            self._link,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            peer,
+            "netns",
+            str(self._process.pid),
+        )
+        _run("ip", "addr", "add", f"{self._here}/24", "dev", self._link)
+        _run("ip", "link", "set", self._link, "up")
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.close()
+        until(lambda: self._works("version"), PATIENCE, (place / "log").read_text)
+        _run("sh", "-c", f"docker save {IMAGE} | docker -H unix://{place}/engine.sock load")
+
+    def _works(self, *command: str) -> bool:
+        return _run("docker", "-H", f"unix://{self.place}/engine.sock", *command, check=False).returncode == 0
+
+    def left(self) -> list[str]:
+        """Return what is there of trials: containers, networks and volumes, but for what was delivered."""
+        found = []
+        for kind in (["ps", "-aq"], ["network", "ls", "-q", "--filter", "type=custom"]):
+            filters = ["--filter", "label=benchjobs.owner"]
+            listed = _run("docker", "-H", f"unix://{self.place}/engine.sock", *kind, *filters)
+            found += listed.stdout.split()
+        return found
+
+    def environment(self, way: str) -> dict[str, str]:
+        """Return what a job needs to reach it, by `ssh` or else over TLS."""
+        if way == "ssh":
+            return {
+                "DOCKER_HOST": f"ssh://root@{self.address}:2222",
+                "PATH": f"{self.place}/bin:{os.environ['PATH']}",
+            }
+        encrypted = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(self.place)}
+        return {"DOCKER_HOST": f"tcp://{self.address}:2376", **encrypted}
+
+    def _certificates(self) -> None:
+        openssl = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+        at = self.place
+        _run(*openssl, "-keyout", f"{at}/ca-key.pem", "-out", f"{at}/ca.pem", "-subj", "/CN=ca")
+        for name, usage in (("server-", "serverAuth"), ("", "clientAuth")):
+            _run(
+                *openssl, "-keyout", f"{at}/{name}key.pem", "-out", f"{at}/{name}cert.pem", "-subj", f"/CN={name}engine",
+                "-CA", f"{at}/ca.pem", "-CAkey", f"{at}/ca-key.pem", "-addext", f"subjectAltName=IP:{self.address}",
+                "-addext", f"extendedKeyUsage={usage}",
+            )  # fmt: skip
+
+    def _keys(self) -> None:
+        for name in ("host", "user"):
+            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.place}/{name}_key")
+        (self.place / "user_key.pub").rename(self.place / "authorized_keys")
+        (self.place / "sshd_config").write_text(
+            f"ListenAddress {self.address}:2222\nHostKey {self.place}/host_key\nPidFile none\nStrictModes no\n"
+            f"AuthorizedKeysFile {self.place}/authorized_keys\nPermitRootLogin yes\nUsePAM no\n"
+        )
+        host = (self.place / "host_key.pub").read_text().split()[:2]
+        (self.place / "known").write_text(f"[{self.address}]:2222 {' '.join(host)}\n")
+        (self.place / "bin").mkdir()
+        program = self.place / "bin" / "ssh"
+        options = f"-o UserKnownHostsFile={self.place}/known -o IdentitiesOnly=yes -i {self.place}/user_key"
+        # The engine's socket is not at the usual place, as there are several here.
+        program.write_text(
+            f'#!/bin/bash\nexec {shutil.which("ssh")} {options} "${{@//:\\/var\\/run\\/docker.sock/:{self.place}/engine.sock}}"\n'
+        )
+        program.chmod(0o755)
+
+    def _gvisor(self) -> str:
+        """Return the option for the runtime `gvisor`, where this machine has it."""
+        if (program := shutil.which("runsc")) is None:
+            return ""
+        shutil.copy(program, self.place / "runsc")
+        runtime = self.place / "bin" / "gvisor"
+        runtime.write_text(f'#!/bin/sh\nexec {self.place}/runsc --network=none --overlay2=none "$@"\n')
+        runtime.chmod(0o755)
+        return f"--add-runtime gvisor={runtime}"
+
+    def end(self) -> None:
+        """End it, and all that it started."""
+        _run("ip", "link", "del", self._link, check=False)
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(20)
+        _run("pkill", "-9", "-f", f"{self.place}/", check=False)
+        self._process.wait()
+
+
+def _run(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
+    """One such engine. Its files are not below the directories that it does not see."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "unshare", "ip", "openssl", "ssh-keygen"))):
+        pytest.skip("needs root, dockerd, unshare, ip, openssl and ssh-keygen")
+    place = Path("/var/tmp") / f"benchjobs-elsewhere-{os.getpid()}"
+    place.mkdir()
+    try:
+        engine = Elsewhere(place, os.getpid() % 250)
+        try:
+            yield engine
+        finally:
+            engine.end()
+    finally:
+        mounted = [
+            line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if str(place) in line
+        ]
+        for path in reversed(mounted):
+            _run("umount", "-l", path, check=False)
+        shutil.rmtree(place, ignore_errors=True)
