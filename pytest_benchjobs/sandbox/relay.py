@@ -96,9 +96,6 @@ class Relay(Lasting):
     def close(self) -> None:
         """End it, and all connections. Never raises."""
         with self._closing:
-            if self._closed and not self._carrying.is_alive() and not self._connections:
-                self._exit.close()
-                return
             self.stop()
             super().close()
             self._nudge()

@@ -227,7 +227,9 @@ def test_the_current_context_of_dockers_client_names_the_engine_but_not_before_t
     (meta / "meta.json").write_text(
         json.dumps({"Name": "far", "Metadata": {}, "Endpoints": {"docker": endpoint}})
     )
+    monkeypatch.setenv("DOCKER_AUTH_CONFIG", "a password")
     found = Engine().variables
+    assert "a password" not in found.values()
     assert (found["DOCKER_HOST"], found["DOCKER_CERT_PATH"], found["DOCKER_TLS_VERIFY"]) == (
         "tcp://far:2376",
         str(tls),

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from ...system.temporary import temporary_directory
 
+_NAMES = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 _SOCKET = "/var/run/docker.sock"
 _PATIENCE = 30.0
@@ -45,19 +46,18 @@ def address() -> Mapping[str, str]:
     Raises:
         NoAddress: the current context cannot be read.
     """
-    named = {name: value for name, value in os.environ.items() if name.startswith("DOCKER_")}
-    if not named.get("DOCKER_HOST") and (context := named.get("DOCKER_CONTEXT") or _current_context(named)):
-        encrypted = ("DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
-        named = {name: value for name, value in named.items() if name not in encrypted} | _of_context(context)
+    # No others: DOCKER_AUTH_CONFIG of a CI system holds passwords, and these go to programs.
+    named = {name: value for name in _NAMES if (value := os.environ.get(name)) is not None}
+    if not named.get("DOCKER_HOST") and (context := os.environ.get("DOCKER_CONTEXT") or _current_context()):
+        named = _of_context(context)
     return named | {"DOCKER_HOST": named.get("DOCKER_HOST") or DEFAULT_HOST}
 
 
-def _current_context(named: Mapping[str, str]) -> str | None:
+def _current_context() -> str | None:
     """Return the context that Docker's client would take, without a look at what it is."""
-    with contextlib.suppress(
-        OSError, ValueError, AttributeError, RuntimeError
-    ):  # Docker's client says what is wrong
-        path = Path(named.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    # What is wrong with the file, Docker's own client says.
+    with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+        path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
         name = json.loads(path.read_bytes()).get("currentContext")
         return str(name) if name and name != "default" else None
     return None
