@@ -12,7 +12,7 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer podman extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -59,17 +59,20 @@ extended: venv engine bubblewrap chromium plugins  ## What takes long and tells 
 	$(PYTEST) tests/unit $(WORKERS) -m hypothesis --hypothesis-profile thorough
 	@if git diff --quiet HEAD; then git update-ref refs/benchjobs/extended HEAD; else echo "extended: with changes that are not committed, the next make test goes by an older commit"; fi
 
-chaos: venv engine plugins  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
+chaos: venv engine plugins  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE, CHAOS_ENGINE=ssh|tls
 	CHAOS_CELLS=$${CHAOS_CELLS:-1000000} $(PYTEST) tests/docker/chaos -s
 
 fuzz: venv  ## 10,000 malformed manifests, task.toml, agent files, settings and options; FUZZ_SEED=N, FUZZ_CASES=N
 	$(PYTEST) tests/unit/test_fuzz.py -m extended
 
-hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score
+hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score; HOSTILE_ENGINE=ssh|tls, HOSTILE_RUNTIME=NAME
 	$(PYTEST) tests/docker/test_attacks.py -m "" -k all -s
 
 simulate: venv  ## Judge thousands of simulated jobs, and check what docs/statistics.md says of verdicts; SIMULATE_REPORT=FILE
 	$(PYTEST) tests/unit/test_simulated_gates.py -n auto -m ""
+
+podman:  ## Trees with Podman 4.3 and 5.4, for tests; nothing is installed
+	@scripts/podman.sh bookworm trixie
 
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

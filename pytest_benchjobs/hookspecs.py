@@ -57,4 +57,4 @@ def pytest_benchjobs_benchmarks(
 
 @pytest.hookspec
 def pytest_benchjobs_sandboxes(config: pytest.Config) -> Mapping[str, type[SandboxProvider]] | None:
-    """Add places to run trials in, by the name given to `--bench-sandbox`."""
+    """Add places to run trials in, by the name given to `--bench-sandbox` (`pytest_benchjobs.sandboxes`)."""

@@ -16,7 +16,7 @@ _CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
 """Cases of a test for every day, where each starts processes or containers; `make extended` runs the others."""
 
 # Tests of other directories import it, too.
-pytest.register_assert_rewrite("tests.docs.commands")
+pytest.register_assert_rewrite("tests.docs.commands", "pytest_benchjobs.testing.conformance")
 
 
 def pytest_configure(config: pytest.Config) -> None:

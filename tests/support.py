@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import junitparser
 import pytest
@@ -21,6 +21,9 @@ from pytest_benchjobs.sources.catalogue import find
 from pytest_benchjobs.sources.catalogue.fetching import fetch
 
 from . import forking
+
+if TYPE_CHECKING:
+    import docker
 
 T = TypeVar("T")
 
@@ -121,11 +124,16 @@ def jobs(directory: Path) -> set[str]:
     return {path.name for path in paths(directory, "reports/jobs/*")}
 
 
-def containers(*of: str) -> list[str]:
-    """Ids of containers of these jobs. Others on this machine are nobody's business: tests run side by side."""
+def engine_client() -> docker.APIClient:
+    """A client of the engine that the environment names, as `DockerProvider` takes it."""
     import docker
 
-    client = docker.APIClient(version="auto")
+    return docker.APIClient(**docker.utils.kwargs_from_env(), version="auto")
+
+
+def containers(*of: str) -> list[str]:
+    """Ids of containers of these jobs. Others on this machine are nobody's business: tests run side by side."""
+    client = engine_client()
     try:
         found = client.containers(all=True, filters={"label": "benchjobs.job"})
         return [one["Id"] for one in found if one["Labels"]["benchjobs.job"] in of]

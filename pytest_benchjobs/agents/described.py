@@ -103,18 +103,19 @@ class DescribedAgent:
         """True if it continues a conversation by itself."""
         return self.description.conversation is not None
 
-    def packages(self, version: str | None = None) -> tuple[Package, ...]:
-        """Packages to fetch, its own program first."""
-        found = []
-        if self.description.source.npm is not None:
-            found.append(
-                _package(self.name, version, self.description.version or "", self.description.source)
-            )
+    def packages(
+        self, version: str | None = None, machine: Callable[[], str | None] = lambda: None
+    ) -> tuple[Package, ...]:
+        """Packages to fetch, its own program first. `machine` is that of the sandboxes, asked only if there are any."""
+        source, found = self.description.source, []
+        if source.npm is not None:
+            found.append((self.name, version, self.description.version or "", source))
         if "node" in self.description.runtimes:
             from .description import ProgramSource
 
-            found.append(_package("node", None, _NODE_VERSION, ProgramSource(**_NODE)))
-        return tuple(found)
+            found.append(("node", None, _NODE_VERSION, ProgramSource(**_NODE)))
+        here = platform(machine()) if found else ""
+        return tuple(_package(*about, here) for about in found)
 
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
@@ -143,11 +144,14 @@ class DescribedAgent:
                 f"{self.name} has no versions to choose from; leave out @{call.spec.version}"
             )
         target = self._target(call.spec, HOST, call.params)
-        packages = self.packages(call.spec.version)
+        packages = self.packages(call.spec.version, call.machine)
         for package in packages:
             if (why := trouble(package)) is not None:
                 version = f"@{call.spec.version}" if call.spec.version is not None else ""
-                raise AgentSetupFailed(f"{package} {why}; run: benchjobs agents fetch {self.name}{version}")
+                other = "" if package.platform == platform() else f" --platform {package.platform}"
+                raise AgentSetupFailed(
+                    f"{package} {why}; run: benchjobs agents fetch {self.name}{version}{other}"
+                )
         own = self.snapshot()
         values = self._values(call, target, packages)
         turn = None if call.conversation is None else len(call.conversation.exchanges) + 1
@@ -300,10 +304,9 @@ def _read(path: Path) -> Description:
     return read_description(path)
 
 
-def _package(name: str, version: str | None, default: str, source: ProgramSource) -> Package:
+def _package(name: str, version: str | None, default: str, source: ProgramSource, here: str) -> Package:
     from .description import filled_source
 
-    here = platform()
     wanted = version or default
     return Package(
         name=name,
@@ -313,6 +316,7 @@ def _package(name: str, version: str | None, default: str, source: ProgramSource
         root=filled_source(source.root, wanted, here),
         leave_out=source.leave_out,
         integrity=source.archives.get(here) if wanted == default else None,
+        platforms=tuple(sorted(source.archives)) if wanted == default else (),
     )
 
 

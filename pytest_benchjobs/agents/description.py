@@ -172,7 +172,8 @@ class ProgramSource(_Strict):
     leave_out: tuple[Text, ...] = ()
     """Patterns of files to leave out, relative to `root` or to the directory of `path`."""
     archives: dict[Text, Annotated[str, Field(pattern=r"^sha512-[A-Za-z0-9+/=]{88}$")]] = {}
-    """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
+    """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it. It has
+    no program for other platforms, if there are any here."""
 
     @model_validator(mode="after")
     def _one_place(self) -> ProgramSource:

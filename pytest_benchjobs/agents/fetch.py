@@ -34,6 +34,11 @@ def fetch(package: Package, on_progress: Progress, *, archive: Path | None = Non
     """
     if archive is None and trouble(package) is None:
         return False
+    if package.platforms and package.platform not in package.platforms:
+        raise InfrastructureError(
+            f"{package} has no program for {package.platform}, the platform of the sandboxes; it has those for "
+            f"{', '.join(package.platforms)}. Leave the agent out, or use an engine on such a machine"
+        )
     directory = package.directory
     try:
         with locked(directory, lambda: on_progress(f"{package}: another process is fetching it")):

@@ -24,12 +24,12 @@ PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
 _seen: set[tuple[Path, datetime.datetime]] = set()
 """Packages all of whose files have been checked."""
-_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+_MACHINES = {"x86_64": "x64", "x64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-def platform() -> str:
-    """Platform of containers on this machine: `linux-x64` or `linux-arm64`."""
-    machine = host.machine().lower()
+def platform(machine: str | None = None) -> str:
+    """Platform of sandboxes for a machine, by its `uname -m`: `linux-x64` or `linux-arm64`. None: this machine."""
+    machine = (machine or host.machine()).lower()
     return f"linux-{_MACHINES.get(machine, machine)}"
 
 
@@ -48,6 +48,8 @@ class Package:
     """Patterns of paths in `root` that are left out."""
     integrity: str | None = None
     """`sha512-...` of its archive, if known in advance."""
+    platforms: tuple[str, ...] = ()
+    """All that it is for; none: unknown."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"

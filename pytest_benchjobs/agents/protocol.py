@@ -60,6 +60,8 @@ class AgentCall:
     conversation: Conversation | None = None
     """The conversation that this call is a turn of. None: the scenario is one task, or the steps have nothing to do
     with each other."""
+    machine: Callable[[], str | None] = lambda: None
+    """Asks the sandboxes for their `uname -m`. None: it is that of this machine, or no engine answers."""
 
 
 class Shell(Protocol):

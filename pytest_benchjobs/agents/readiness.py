@@ -14,9 +14,14 @@ from .providers import PROVIDERS, missing_key
 
 
 def ensure(
-    agents: Mapping[str, Agent], specs: Iterable[AgentSpec], on_progress: Callable[[str], None]
+    agents: Mapping[str, Agent],
+    specs: Iterable[AgentSpec],
+    on_progress: Callable[[str], None],
+    machine: Callable[[], str | None] = lambda: None,
 ) -> None:
     """Fetch the programs of these agents that this machine lacks. A second process waits for the first one.
+
+    `machine` is that of the sandboxes, see `AgentCall`.
 
     Raises:
         InfrastructureError: a program cannot be fetched; the message says what to do.
@@ -25,7 +30,7 @@ def ensure(
         agent = agents.get(spec.name)
         if not isinstance(agent, DescribedAgent):
             continue
-        for package in agent.packages(spec.version):
+        for package in agent.packages(spec.version, machine):
             from .fetch import fetch
 
             try:

@@ -78,7 +78,8 @@ class Checkout:
         elif self.is_new:
             yield f"no agent found; writing {_NEW}/, to be filled in; --agent NAME=./PATH names yours"
         else:
-            yield f"found  agent {self.agent}, started with {' '.join(self.argv)}; {{agent}} is benchmarks/{self.path}"
+            path = os.path.normpath(f"benchmarks/{self.path}")
+            yield f"found  agent {self.agent}, started with {' '.join(self.argv).replace('{agent}', path)}"
 
 
 def look_at(root: Path, agent: str | None, ci: str) -> Checkout:

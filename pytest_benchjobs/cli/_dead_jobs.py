@@ -32,5 +32,5 @@ def warn_of_dead(job_ids: Iterable[str]) -> None:
 def _message(job_id: str) -> str:
     return (
         f"job {job_id} is no longer running: its process died; `benchjobs resume {job_id}` finishes it, "
-        "`benchjobs recover` closes it"
+        "`benchjobs recover` closes it; both count the trials that had ended"
     )

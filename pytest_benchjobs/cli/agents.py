@@ -47,6 +47,9 @@ def agents(context: click.Context, output: str) -> None:
         context.invoke(list_, output=output)
 
 
+_PYTEST_MORE = "pytest knows those of a conftest.py, too"
+
+
 @agents.command("list")
 @output_option("agents")
 def list_(output: str) -> None:
@@ -55,7 +58,7 @@ def list_(output: str) -> None:
     items = tuple(_item(agent) for agent in known_agents(broken).values())
     for error in broken.values():
         say(f"left out: {error}", err=True)
-    emit(AgentsDocument(agents=items), lambda: _table(items), output)
+    emit(AgentsDocument(agents=items), lambda: (*_table(items), f"{_PYTEST_MORE}."), output)
 
 
 @agents.command()
@@ -110,8 +113,14 @@ def _files_of(agent: DescribedAgent) -> dict[str, Any]:
     metavar="FILE",
     help="Use an archive made elsewhere with `npm pack` instead of the network; repeatable.",
 )
+@click.option(
+    "--platform",
+    "machine",
+    type=click.Choice(["linux-x64", "linux-arm64"]),
+    help="Fetch them for sandboxes on such a machine (default: this one).",
+)
 @output_option("fetched")
-def fetch(names: tuple[str, ...], archives: tuple[Path, ...], output: str) -> None:
+def fetch(names: tuple[str, ...], archives: tuple[Path, ...], machine: str | None, output: str) -> None:
     """Fetch agents: once for this machine, checked. What is here already is not fetched again."""
     tell = functools.partial(say, err=True)
     wanted = [(name, *_described(name)) for name in names]
@@ -119,7 +128,7 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...], output: str) -> No
         raise click.UsageError("--from: name one agent at a time")
     fetched: list[Fetched] = []
     for name, agent, version in wanted:
-        packages = agent.packages(version)
+        packages = agent.packages(version, lambda: machine and machine.removeprefix("linux-"))
         if not packages:
             tell(f"{name}: nothing to fetch")
             fetched.append(Fetched(name=name, action="nothing"))
@@ -149,7 +158,7 @@ def _named(text: str) -> tuple[Agent, str | None]:
         raise broken[name]
     if name not in known:
         hint = did_you_mean(name, known).strip() or f"available: {', '.join(sorted(known))}"
-        raise InputError(f"there is no agent {name!r} here; {hint}")
+        raise InputError(f"there is no agent {name!r} here ({_PYTEST_MORE}); {hint}")
     if at and not version:
         raise InputError(f"no version after '@' in {text!r}")
     return known[name], version or None

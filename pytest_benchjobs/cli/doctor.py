@@ -26,17 +26,20 @@ from ..agents.starting import start_fault
 from ..model.endpoint import Endpoint
 from ..model.environ import HOST
 from ..model.errors import InfrastructureError, InputError
+from ..model.finding import Finding, Health, ok, problem, skipped
+from ..model.job import JobConfig
 from ..model.known_failure import KNOWN_FILE
 from ..model.owner import current_owner
-from ..report.documents.machine import DoctorDocument, Finding, Health
+from ..report.documents.machine import DoctorDocument
 from ..report.units import counted, joined
-from ..sandbox.docker.health import EngineFacts, engine_facts, limits_missing
-from ..sandbox.docker.provider import DockerProvider
-from ..sandbox.protocol import Kept
+from ..sandbox.protocol import Diagnoses, Kept
+from ..sandbox.providers import builtin_providers
 from ..settings.agents import read_agent
 from ..settings.known import read_known
 from ..settings.secret_store import find
+from ..settings.table import BY_NAME, LOCAL
 from ..sources import find_sources
+from ..sources.project import ini_value, rootdir
 from ..sources.protocol import Unsupported
 from ..store import filesystem
 from ..store.bundle import JobBundle
@@ -50,6 +53,7 @@ from ._output import emit, output_option
 from .agents import known_agents
 
 _STEP = 1.0
+_TRUE = ("1", "true", "yes", "on")
 
 
 @click.command()
@@ -57,15 +61,24 @@ _STEP = 1.0
 @click.option(
     "--agent", "agents", multiple=True, metavar="AGENT", help="Also check the keys of this agent; repeatable."
 )
+@click.option(
+    "--sandbox",
+    type=click.Choice([*builtin_providers()]),
+    default=None,
+    show_default="bench_sandbox of the ini file, else docker",
+    help="Where trials run.",
+)
 @new_directory_option
 @output_option("doctor")
-def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, output: str) -> int:
+def doctor(
+    paths: tuple[Path, ...], agents: tuple[str, ...], sandbox: str | None, directory: Path, output: str
+) -> int:
     """Check that this machine can run trials, and say how to fix each problem.
 
     PATHS are benchmarks, by default those of the current directory. Nothing is changed; a container is started and
     removed to test limits. Exit status 1 when there is any problem.
     """
-    findings = tuple(_findings(paths or (Path(),), agents, directory))
+    findings = tuple(_findings(paths or (Path(),), agents, sandbox or _sandbox(rootdir()), directory))
     document = DoctorDocument(
         ok=not any(finding.health is Health.PROBLEM for finding in findings), findings=findings
     )
@@ -73,11 +86,13 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
     return 0 if document.ok else 1
 
 
-def _findings(paths: tuple[Path, ...], named: tuple[str, ...], directory: Path) -> Iterator[Finding]:
+def _findings(
+    paths: tuple[Path, ...], named: tuple[str, ...], sandbox: str, directory: Path
+) -> Iterator[Finding]:
     wall, steady = time.time(), time.monotonic()
     of_agents = [keys(agent) for agent in named]
     yield versions()
-    yield from _of_engine(directory)
+    yield from _of_engine(sandbox, directory)
     yield from results(directory)
     yield history(Layout(directory).history)
     yield from jobs(directory)
@@ -93,14 +108,20 @@ def _findings(paths: tuple[Path, ...], named: tuple[str, ...], directory: Path) 
         yield clock(_newest_job(directory))
 
 
-def _of_engine(directory: Path) -> Iterator[Finding]:
-    me = current_owner()
-    provider = DockerProvider(me)
+def _of_engine(sandbox: str, directory: Path) -> Iterator[Finding]:
+    kinds = builtin_providers()
+    if sandbox not in kinds:
+        yield skipped(
+            "engine", f"only pytest knows the sandbox {sandbox!r}, which a plugin or conftest.py adds"
+        )
+        return
+    provider = kinds[sandbox](current_owner())
     try:
         provider.check()
-        facts = engine_facts(provider, me)
-        yield from engine(facts)
-        yield limits(facts.unsupported, limits_missing(provider, facts.images))
+        if isinstance(provider, Diagnoses):
+            yield from provider.findings()
+        lacks = ", ".join(f"{promise} ({why})" for promise, why in provider.lacks().items())
+        yield ok("promises", f"not kept: {lacks}" if lacks else "all are kept")
         yield kept(provider.kept(), Layout(directory.resolve()).jobs)
     except InfrastructureError as error:
         # Behind the colon, the message of an engine that does not answer says what to do.
@@ -108,6 +129,13 @@ def _of_engine(directory: Path) -> Iterator[Finding]:
         yield problem("engine", found or str(error), cure)
     finally:
         provider.close()
+
+
+def _sandbox(root: Path) -> str:
+    """Return the sandbox that the ini file of a project names, else the usual one."""
+    without, named = (ini_value(root, BY_NAME[name].option) for name in ("no_docker", "sandbox"))
+    usual: str = JobConfig.model_fields["sandbox"].default
+    return named or (LOCAL if (without or "").lower() in _TRUE else usual)
 
 
 def _newest_job(directory: Path) -> datetime.datetime | None:
@@ -128,28 +156,10 @@ def _lines(findings: tuple[Finding, ...]) -> Iterator[str]:
 _GB = 1 << 30
 _REBUILD = "benchjobs db rebuild"
 _ELSEWHERE = "choose another directory with --dir or ini key bench_dir"
-ROOM_FOR_IMAGES = 5 * _GB
 ROOM_FOR_RESULTS = 1 * _GB
 _NO_PLUGINS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
 _SET_CLOCK = "(sudo timedatectl set-ntp true)"
 _SOON = datetime.timedelta(days=14)
-SKEW = 5.0
-"""Seconds that the engine's clock may differ from ours without harm."""
-
-
-def ok(check: str, found: str) -> Finding:
-    """Return a finding without a problem."""
-    return Finding(check=check, health=Health.OK, found=found)
-
-
-def problem(check: str, found: str, cure: str) -> Finding:
-    """Return a problem and its cure."""
-    return Finding(check=check, health=Health.PROBLEM, found=found, cure=cure)
-
-
-def skipped(check: str, found: str) -> Finding:
-    """Return a check that cannot be made from here."""
-    return Finding(check=check, health=Health.SKIPPED, found=found)
 
 
 def versions() -> Finding:
@@ -181,39 +191,6 @@ def clock(newest_job: datetime.datetime | None) -> Finding:
         when = newest_job
         return problem("clock", f"the newest job began in the future, at {when:%Y-%m-%d %H:%M} UTC", cure)
     return ok("clock", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC")
-
-
-def engine(facts: EngineFacts) -> Iterator[Finding]:
-    """Check an engine that answers: its version, clock and disk, and left-overs of dead processes."""
-    machine = f"{counted(facts.cpus, 'CPU')}, {size(facts.memory)} of memory"
-    yield ok("engine", f"Docker Engine {facts.version}, API {facts.api}, {facts.storage_driver}, {machine}")
-    yield ok("runtimes", f"{', '.join(facts.runtimes)}; the first is the usual one, see --bench-runtime")
-    if abs(facts.skew) > SKEW:
-        difference = f"{abs(facts.skew):.0f} s {'ahead of' if facts.skew > 0 else 'behind'} this machine's"
-        yield problem("engine clock", difference, f"set the clock of the engine's machine {_SET_CLOCK}")
-    else:
-        yield ok("engine clock", f"within {SKEW:g} s of this machine's")
-    yield _engine_disk(facts)
-    if facts.abandoned:
-        left = f"{counted(facts.abandoned, 'object')} of dead processes in the engine"
-        yield problem("left-overs", left, "benchjobs gc")
-    else:
-        yield ok("left-overs", "none in the engine")
-
-
-def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding:
-    """Check limits of containers: the engine's support, and the effect on a test container."""
-    not_there = sorted({*unsupported, *(missing or ())})
-    if not_there:
-        return problem(
-            "limits",
-            f"not enforced: {', '.join(not_there)}; agents can exceed the limits of scenarios",
-            "run the engine as root with cgroup controllers (see `docker info` for its warnings)",
-        )
-    if missing is None:
-        why = "the engine supports memory, cpus and pids; there is no local image to test them with"
-        return skipped("limits", why)
-    return ok("limits", "memory, cpus and pids hold in a container")
 
 
 def results(directory: Path) -> Iterator[Finding]:
@@ -422,19 +399,6 @@ def _first(several: Sequence[object]) -> str:
 
 def _is_closed(directory: Path) -> bool:
     return os.access(directory, os.F_OK) and not os.access(directory, os.R_OK | os.X_OK)
-
-
-def _engine_disk(facts: EngineFacts) -> Finding:
-    if not facts.local:
-        return skipped("engine disk", "it is not on this machine")
-    try:
-        free = shutil.disk_usage(facts.root).free
-    except OSError as error:
-        return skipped("engine disk", f"{facts.root}: {error.strerror}")
-    if free < ROOM_FOR_IMAGES:
-        found = f"{size(free)} free in {facts.root}, less than {size(ROOM_FOR_IMAGES)}"
-        return problem("engine disk", found, "docker image prune, or benchjobs gc --kept")
-    return ok("engine disk", f"{size(free)} free in {facts.root}")
 
 
 def _write(place: Path) -> str | None:

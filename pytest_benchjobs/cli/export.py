@@ -123,14 +123,13 @@ def export(
 
 
 def _kind_of(out: Path | None) -> str:
-    """Return the format that the name of a file suggests; CSV by default, which is told for an unknown suffix."""
+    """Return the format that the name of a file suggests; CSV for one without a suffix, or without a file."""
     kind = None if out is None else export_kind(out.name)
     if kind in KINDS:
         return kind
     if out is not None and out.suffix:
-        say(
-            f"{out}: written as CSV; --format, or a name in {', '.join(_SUFFIXES)}, chooses the format",
-            err=True,
+        raise click.UsageError(
+            f"--out {out}: unknown suffix {out.suffix}; name a file in {', '.join(_SUFFIXES)}, or choose with --format"
         )
     return "csv"
 

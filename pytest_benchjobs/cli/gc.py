@@ -19,8 +19,8 @@ from ..report.documents import mirror
 from ..report.documents.changes import CollectedDocument, RebuiltDocument, SweptEngine
 from ..report.documents.jobs import RecoverDocument, RecoveredJob, RemovedDocument, RemovedJob
 from ..report.units import counted
-from ..sandbox.protocol import KEPT, Kept
-from ..sandbox.providers import keeper
+from ..sandbox.protocol import Kept
+from ..sandbox.providers import all_providers, by_keeper, keeper_of
 from ..store.bundle import JobBundle
 from ..store.history import History
 from ..store.index import rebuild as rebuild_history
@@ -82,17 +82,21 @@ def gc(*, all_kept: bool, older_than: float | None, yes: bool, directory: Path, 
 
 def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> SweptEngine | None:
     """Remove containers, networks and images; None, after a message: no engine answers."""
-    provider = keeper(current_owner())
-    try:
-        provider.check()
-        swept = provider.sweep() + provider.remove_shared()
-        wanted = unneeded(provider.kept())
-        removed = [one for one in wanted if provider.forget_kept(one.reference)]
-    except EngineUnavailable as error:
-        say(f"containers were not checked: {error}", err=True)
+    swept, wanted, removed = 0, list[Kept](), list[Kept]()
+    answered = True
+    with all_providers(current_owner()) as providers:
+        for provider in providers:
+            try:
+                swept += provider.sweep(shared=True)
+                found = unneeded(provider.kept())
+            except EngineUnavailable as error:
+                say(f"containers were not checked: {error}", err=True)
+                answered = False
+                continue
+            wanted += found
+            removed += (one for one in found if provider.forget_kept(one.reference))
+    if not answered:
         return None
-    finally:
-        provider.close()
     busy = len(wanted) - len(removed)
     if busy:
         say(f"{counted(busy, 'kept file system')} cannot be removed now", err=True)
@@ -221,18 +225,16 @@ def rm(*, jobs: tuple[str, ...], force: bool, yes: bool, directory: Path, output
 
 def _forget(references: Iterable[str]) -> int:
     """Remove kept file systems from the engine; return how many. Report where no engine answers."""
-    wanted = [one for one in references if one.startswith(KEPT)]
-    if not wanted:
-        return 0
-    provider = keeper(current_owner())
-    try:
-        provider.check()
-        return sum(provider.forget_kept(one) for one in wanted)
-    except InfrastructureError as error:
-        say(f"kept file systems are still there, `benchjobs gc` removes them: {error}", err=True)
-        return 0
-    finally:
-        provider.close()
+    forgotten = 0
+    for wanted in by_keeper(references):
+        with keeper_of(wanted[0], current_owner()) as provider:
+            try:
+                if provider is not None:
+                    provider.check()
+                    forgotten += sum(map(provider.forget_kept, wanted))
+            except InfrastructureError as error:
+                say(f"kept file systems are still there, `benchjobs gc` removes them: {error}", err=True)
+    return forgotten
 
 
 @click.group(no_args_is_help=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,11 +11,9 @@ import click
 
 from ..model.errors import InfrastructureError, InputError
 from ..model.owner import current_owner
-from ..sandbox.docker.provider import DockerProvider
-from ..sandbox.docker.terminal import ended_by_signals, interact, is_interactive
-from ..sandbox.protocol import KEPT, SandboxSpec
-from ..sandbox.providers import keeper
-from ..sandbox.shell import by_shell
+from ..model.scenario import Network
+from ..sandbox.protocol import Opens
+from ..sandbox.providers import by_keeper, keeper_of
 from ..settings.parse import parse
 from ..settings.table import BY_NAME
 from ..store.reader import HistoryReader
@@ -25,8 +23,6 @@ from ..store.trial_ids import job_or_trials
 from ._directory import directory_option
 
 _SHOWN = 5
-# An abandoned shell ends by itself.
-_LIFETIME = 24 * 3600.0
 
 
 @click.command()
@@ -53,7 +49,7 @@ def shell(
     attempt: int | None,
     user: str | None,
     given: tuple[str, ...],
-    network: str,
+    network: Network,
     directory: Path,
 ) -> int:
     """Open a shell in the kept file system of a trial, as the agent left it, before grading.
@@ -64,55 +60,18 @@ def shell(
     """
     env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
-    provider = keeper(current_owner())
-    try:
-        with ended_by_signals():
-            return _visit(provider, row, command, user, env, network)
-    finally:
-        provider.close()
-
-
-def _visit(
-    provider: DockerProvider,
-    row: TrialRow,
-    command: tuple[str, ...],
-    user: str | None,
-    env: dict[str, str],
-    network: str,
-) -> int:
-    """Run the command in a new container; return its exit status."""
-    if row.kept is None:
-        raise AssertionError("unreachable")
-    environment = provider.kept_environment(row.kept).model_copy(update={"network": network})
-    interactive = is_interactive()
-    if provider.engine.encrypted and not interactive and not command:
-        raise InputError(
-            "commands on standard input cannot be passed to an engine behind TLS; give one after --"
+    with keeper_of(row.kept, current_owner()) as provider:
+        if row.kept is None or not isinstance(provider, Opens):
+            raise InputError(f"{row.node_id} did not run in a sandbox that `benchjobs shell` can open")
+        return provider.open(
+            row.kept,
+            command,
+            labels={"job": row.job, "trial": row.node_id, "shell": "1"},
+            user=user,
+            env=env,
+            network=network,
+            welcome=f"{one_line(row.node_id)} as it was before it was graded; leave with `exit`",
         )
-    if interactive and not command:
-        click.echo(f"{one_line(row.node_id)} as it was before it was graded; leave with `exit`", err=True)
-    spec = SandboxSpec(
-        environment=environment,
-        labels={"job": row.job, "trial": row.node_id, "shell": "1"},
-        network=environment.network,
-        deadline=_LIFETIME,
-        kept=row.kept,
-    )
-    terminal = {"TERM": os.environ["TERM"]} if interactive and os.environ.get("TERM") else {}
-    sandbox = provider.start(spec, lambda _phase: None)
-    try:
-        return interact(
-            provider.engine,
-            sandbox.id,
-            command or ("/bin/sh", "-c", by_shell()),
-            user=user or environment.user,
-            env={**terminal, **env},
-        )
-    except BrokenPipeError:
-        # The reader closed the pipe. The status is that of a program killed by SIGPIPE.
-        return 141
-    finally:
-        sandbox.remove()
 
 
 def _kept_trial(
@@ -146,8 +105,6 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
             )
         kept = left
     if len(kept) == 1:
-        if not str(kept[0].kept).startswith(KEPT):
-            raise InputError(f"{kept[0].node_id} did not run in Docker; `benchjobs shell` needs Docker")
         return kept[0]
     if not kept:
         one = found[0].node_id if len(found) == 1 else None
@@ -170,15 +127,11 @@ def keeping_again(what: str) -> str:
 
 
 def gone(references: Iterable[str | None]) -> set[str]:
-    """Return the references that the engine no longer has; none where no engine answers."""
-    wanted = {one for one in references if one is not None and one.startswith(KEPT)}
-    if not wanted:
-        return wanted
-    provider = keeper(current_owner())
-    try:
-        provider.check()
-        return wanted - {one.reference for one in provider.kept()}
-    except InfrastructureError:
-        return set()
-    finally:
-        provider.close()
+    """Return the references that their engines no longer have; none of an engine that does not answer."""
+    missing: set[str] = set()
+    for wanted in by_keeper(references):
+        with keeper_of(wanted[0], current_owner()) as provider, contextlib.suppress(InfrastructureError):
+            if provider is not None:
+                provider.check()
+                missing |= set(wanted) - {one.reference for one in provider.kept()}
+    return missing

@@ -106,6 +106,8 @@ def _statement(document: ShowDocument) -> Iterator[str]:
     if document.statement is None:
         if document.result.confidential:
             yield "(confidential: nothing is quoted; the files are below)"
+        elif (place := document.result.node_id.partition("::")[0]).endswith(".py"):
+            yield f"(in {one_line(place, 200)}, which this command does not import)"
         return
     lines = document.statement.rstrip().split("\n")
     yield from lines[:_STATEMENT_LINES]

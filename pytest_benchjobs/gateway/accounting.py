@@ -83,6 +83,8 @@ class TrialState:
         self._taken_out: dict[str, None] = {}
         self.changed: list[str] = []
         """Recorded files that answered a request other than the recorded one."""
+        self.sent_again = 0
+        """Requests that were sent again, though their endpoint may have got them."""
         self._grace: asyncio.TimerHandle | None = None
         self._late = False
         self._stopped = False
@@ -92,6 +94,7 @@ class TrialState:
             self._unknown = dict(carried["unknown"])
             self._refused = dict.fromkeys(carried["refused"])
             self._taken_out = dict.fromkeys(carried["taken_out"])
+            self.sent_again = carried["sent_again"]
             self._answered = carried["answered"] if "within_try" in carried else 0
 
     def answered(
@@ -275,6 +278,7 @@ class TrialState:
             "unknown": self._unknown,
             "refused": list(self._refused),
             "taken_out": list(self._taken_out),
+            "sent_again": self.sent_again,
             "answered": self._answered,
         }
         return {

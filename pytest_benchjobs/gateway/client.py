@@ -183,6 +183,8 @@ class RouteReport:
     """Models whose calls were refused."""
     taken_out: tuple[str, ...] = ()
     """Tools of the endpoint that were taken out of requests, which only offered them."""
+    sent_again: int = 0
+    """Calls that were sent again, since a kept connection ended without a byte of an answer."""
     unfinished: int = 0
     """Calls that were sent and did not say what they used, so their cost is unknown."""
     at_most: float | None = None

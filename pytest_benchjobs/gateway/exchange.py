@@ -267,7 +267,8 @@ class Exchange:
             self._add(Tokens(), "did not finish", broken_off=broken_off)
 
     def _settle_discarded(self) -> None:
-        """Count answers that were no good, in whose place another was asked for."""
+        """Count answers that were no good, in whose place another was asked for, and requests that were sent again."""
+        self._state.sent_again += self._asking.sent_again if self._call.metered else 0
         for seconds in self._asking.discarded:
             self._add(Tokens(), "had an answer that was no good", seconds=seconds, broken_off=True)
 

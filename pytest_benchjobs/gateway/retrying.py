@@ -186,6 +186,8 @@ class Asking:
         """Requests that the endpoint accepted without an answer, until a timeout or a late disconnection."""
         self.discarded: list[float] = []
         """Seconds that each answer took in whose place another was asked for, though the endpoint may charge for it."""
+        self.sent_again = 0
+        """Requests that were sent again, since a kept connection ended without a byte of an answer."""
         self._sent_at = 0.0
 
     def took(self) -> float:
@@ -278,6 +280,7 @@ class Asking:
 
     def _note_sent(self, sent: bool) -> None:
         self.sent, self._sent_at = sent, time.monotonic()
+        self.sent_again += not sent
 
     async def _begun(self, response: Response, read: _Read) -> Answer:
         """An answer for the agent. Nothing has been sent to the agent before it, so a retry is still possible.

@@ -127,7 +127,10 @@ def begin(request: Request) -> Begun:
         except InputError:
             raise
         except (BenchError, OSError) as error:
-            raise InputError(f"no job can be stored in {directory}: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"no job can be stored in {directory}: {why}; name another directory with --bench-dir"
+            ) from None
         undo.pop_all()
     return dataclasses.replace(begun, record=record, recovered=recovered)
 

@@ -371,15 +371,22 @@ def _unselected(records: Sequence[JobRecord]) -> tuple[str, ...]:
     return tuple(sorted(label for label in set().union(*parts) if all({label, "*"} & part for part in parts)))
 
 
+def _columns(record: JobRecord) -> set[str]:
+    """Return what a job has trials of: its benchmarks, and labels of agents."""
+    return {*record.benchmarks, *(agent.label for agent in record.config.agents)}
+
+
 def _lost_shards(records: Sequence[JobRecord]) -> str:
     """Return a phrase with the missing shards; empty if none is missing, or nothing was sharded.
 
     Raises:
         InputError: parts are of different splits, and one of these is not complete.
     """
-    whole = max((record.planned or 0 for record in records if record.config.shard is None), default=None)
+    unsplit = [record for record in records if record.config.shard is None]
     records = [record for record in records if record.config.shard is not None]
     splits = [record.split for record in records if record.split is not None]
+    needs = set().union(*map(_columns, records))
+    whole = max((record.planned or 0 for record in unsplit if _columns(record) >= needs), default=None)
     # A job that was not split may have them all; that one of an earlier version has not, nobody can say.
     if whole is not None and all(whole >= sum(shard.trials for shard in split.shards) for split in splits):
         return ""
@@ -394,8 +401,9 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
         shards = () if record.split is None else record.split.shards
         empty = {place for place, shard in enumerate(shards, start=1) if not shard.trials}
         lost[key] = [one for one in range(1, int(total) + 1) if one not in there[key] and one not in empty]
-    # Shards of an earlier version may be of different totals. Judge by the total with the fewest missing shards.
-    parts, digest = best = min(there, key=lambda key: len(lost[key]))
+    # Shards of an earlier version may be of different totals. Judge by the total with the fewest missing shards, of
+    # splits that are known if there are any.
+    parts, digest = best = min(there, key=lambda key: (not key[1], len(lost[key])))
     for (cut, other), ids in there.items():
         if other != digest and other and digest and (gone := lost[cut, other]):
             one, two = next(iter(there[best].items())), next(iter(ids.items()))

@@ -50,11 +50,15 @@ def check_programs(job: JobConfig, agents: Mapping[str, Agent]) -> None:
 
 
 def make_ready(
-    job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str], tell: Callable[[str], None]
+    job: JobConfig,
+    agents: Mapping[str, Agent],
+    secrets: Mapping[str, str],
+    tell: Callable[[str], None],
+    machine: Callable[[], str | None],
 ) -> None:
     """Fetch every agent, and check its key, before anything is spent, if one may call a model.
 
-    `tell` shows a line of progress.
+    `tell` shows a line of progress, `machine` is that of the sandboxes (`Supplies.machine`).
 
     Raises:
         BenchError: an agent cannot be fetched, lacks a key, or has an address of a model that is none.
@@ -79,7 +83,7 @@ def make_ready(
             raise InputError(lacks)
         if not hasattr(agents[spec.name], "endpoints") and not agents[spec.name].trusted:
             with_given_keys(AgentCommand(()), secrets, HOST)
-    ensure(agents, job.agents, tell)
+    ensure(agents, job.agents, tell, machine)
 
 
 def start_gateway(

@@ -37,6 +37,7 @@ from . import models, rounds
 from .begin import Request, begin
 from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
 from .job_settings import JobSettings, Said, settings_from
+from .provider import provider_of
 from .running import RunningJob
 from .trials import Supplies
 
@@ -215,7 +216,7 @@ class DrivenJob:
             rounds.check(job, job.gate, distributed=False)
             agents = {self._agent.name: self._agent}
             supplies = Supplies(agents, self._scorers, self._provider, self._settings.secrets)
-            models.make_ready(job, agents, supplies.secrets, lambda _line: None)
+            models.make_ready(job, agents, supplies.secrets, lambda _line: None, supplies.machine)
             supplies.check_runtime(job)
             begun = begin(_request(self._settings))
             self._running = RunningJob(job, begun.bundle, supplies, begun)
@@ -298,12 +299,9 @@ def _written(setting: Setting, value: object) -> object:
 
 
 def _provider(sandbox: str | Provider | None, settings: JobSettings) -> Callable[[], SandboxProvider]:
-    if sandbox is not None and not isinstance(sandbox, str):
-        return lambda: sandbox(current_owner())
-    kinds, name = builtin_providers(), settings.job.sandbox
-    if name not in kinds:
-        raise InputError(f"there is no sandbox {name!r}; available: {', '.join(sorted(kinds))}, or a class")
-    return lambda: kinds[name](current_owner())
+    own = {} if sandbox is None or isinstance(sandbox, str) else {settings.job.sandbox: sandbox}
+    make = provider_of(settings.job, {**builtin_providers(), **own})
+    return lambda: make(current_owner())
 
 
 def _refs(benchmark: str | Path | Source) -> Iterator[tuple[Source, str]]:

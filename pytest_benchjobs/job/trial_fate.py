@@ -119,6 +119,8 @@ class Fates:
         return self._skip_decided(ticket)
 
     def _skip_decided(self, ticket: Ticket) -> Skip | None:
+        if not self.decided:
+            return None
         decided = self.decided.get((ticket.benchmark, ticket.agent.label))
         return None if decided is None or ticket.is_fresh else _skip("decided", decided)
 

@@ -74,6 +74,12 @@ class Supplies:
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable for agents -> value."""
 
+    def machine(self) -> str | None:
+        """Return the machine of sandboxes, such as `x86_64`; None: no engine answers, as trials report."""
+        with contextlib.suppress(InfrastructureError), contextlib.closing(self.provider()) as provider:
+            return provider.machine()
+        return None
+
     def check_runtime(self, job: JobConfig) -> None:
         """Check that the engine has the runtime of a job. One that does not answer is the trials' to report.
 

@@ -160,6 +160,8 @@ class JobConfig(Model):
     image_map: dict[str, str] = {}
     """Base image -> replacement, for images out of reach."""
     build_args: dict[str, str] = {}
+    registry: str | None = None
+    """`HOST/PATH`, the repository for images that were built."""
     image_budget: Size | None = None
     """Bytes that the images which this job brings may take."""
     interleave: bool = False
@@ -174,6 +176,8 @@ class JobConfig(Model):
     """The benchmark itself is checked: `nop` looks for the reference, and after the first attempt no scorer has a
     network that it did not request."""
     sandbox: str = "docker"
+    sandbox_options: dict[str, str] = {}
+    """Settings of the provider of its sandboxes."""
     runtime: str | None = None
     """Runtime of the engine for containers of trials; default: the engine's own."""
     headroom: Annotated[float, Field(ge=1, le=1000)] = 1.0
@@ -194,7 +198,13 @@ class JobConfig(Model):
     def ran_on(self) -> str:
         """What its trials run on, in words that gates compare."""
         runtime = f", runtime {self.runtime}" if self.runtime else ""
-        return f"{self.sandbox}{runtime}{f', headroom {self.headroom:g}' if self.headroom != 1 else ''}"
+        headroom = f", headroom {self.headroom:g}" if self.headroom != 1 else ""
+        return f"{self.sandbox}{self.sandbox_words and f' ({self.sandbox_words})'}{runtime}{headroom}"
+
+    @property
+    def sandbox_words(self) -> str:
+        """Settings of the provider of its sandboxes, in words."""
+        return ", ".join(f"{key}={value}" for key, value in sorted(self.sandbox_options.items()))
 
     def of(self, benchmark: str) -> JobConfig:
         """Configuration for one benchmark, with the overrides of `per_benchmark`."""

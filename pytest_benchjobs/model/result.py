@@ -16,7 +16,7 @@ from .metric import Metric
 from .scenario import GradeIn, Scenario
 from .usage import Usage
 
-COMPARED = ("agent", "parameters", "place", "reading", "runtime", "headroom")
+COMPARED = ("agent", "parameters", "place", "reading", "sandbox_options", "runtime", "headroom")
 """Parts of a signature that a comparison is about, or notes."""
 
 

@@ -529,10 +529,10 @@ class Scenario(Model):
             given = all((network or self.environment.network) == "public" for network in agent)
         return () if given is False else None if given is True else given
 
-    def is_limited(self, environment: Environment) -> bool:
-        """True if the network of a container of this environment is an allowlist, at any time."""
+    def networks(self, environment: Environment) -> frozenset[Network | None]:
+        """Networks that a container of this environment has at some time. None stands for the first."""
         agent = (self.agent_network, *(step.agent_network for step in self.steps))
-        return "allowlist" in (environment.network, *agent, *(scorer.network for scorer in self.scorers))
+        return frozenset((environment.network, *agent, *(scorer.network for scorer in self.scorers)))
 
     @property
     def is_question(self) -> bool:

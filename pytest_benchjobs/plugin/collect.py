@@ -542,7 +542,7 @@ def _check_agents(config: pytest.Config, settings: JobSettings) -> None:
     for spec in settings.job.agents:
         if spec.name not in known:
             if (wrong := state_of(config).broken_agents.get(spec.name)) is not None:
-                raise usage_error(f"{place}: {wrong}")
+                raise usage_error(f"{place}: {in_words(config, wrong)}")
             hint = did_you_mean(spec.name, known).strip() or f"available: {', '.join(sorted(known))}"
             raise usage_error(f"{place}: there is no agent {spec.name!r}; {hint}")
         if known[spec.name].needs_model and spec.model is None:
@@ -558,13 +558,15 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
     known = scorers_of(config)
     for index, kind in enumerate(ref.scorers):
         if kind not in known:
-            line_of = getattr(source, "line_of", None)
-            hint = did_you_mean(kind, known).strip() or f"available: {', '.join(sorted(known))}"
-            raise InputError(
-                f"scenario {ref.id!r}: unknown scorer type {kind!r}; {hint}",
-                path=source.path,
-                line=ref.line if line_of is None else line_of(ref.id, "scorers", index, "type"),
+            from ..sources.manifest import ManifestSource
+
+            wrong = (
+                f"unknown scorer type {kind!r};{did_you_mean(kind, known)} available: {', '.join(sorted(known))}; "
+                "own types come from a conftest.py or a plugin"
             )
+            if isinstance(source, ManifestSource):
+                source.refuse(ref.id, ("scorers", index, "type"), wrong)
+            raise InputError(f"scenario {ref.id!r}: {wrong}", path=source.path, line=ref.line)
 
 
 def _warn(config: pytest.Config, message: str, path: Path, line: int | None) -> None:

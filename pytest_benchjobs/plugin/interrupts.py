@@ -70,6 +70,12 @@ class Interrupts:
         finally:
             self._deaf = False
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leave pytest no place of ours to name below the summary, except with `--full-trace`."""
+        if not self._config.option.fulltrace:
+            excinfo.traceback = excinfo.traceback[:1]
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         first, self._noted = self._noted is None, number
         if self._put_off and (first or self._deaf):

@@ -77,25 +77,15 @@ def add_scorers(config: pytest.Config, sources: Sequence[Source]) -> None:
             add_scorers_of(source, scorers_of(config))
 
 
-def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:
-    """Return the factory of the sandbox provider that `--bench-sandbox` names."""
+def sandbox_of(config: pytest.Config) -> Callable[[Owner], SandboxProvider]:
+    """Return what makes the provider of the session's job. InputError: there is none, or it has no such setting."""
+    from ..job.provider import provider_of
     from ..sandbox.providers import builtin_providers
-    from ..sources import did_you_mean
 
     kinds = dict(builtin_providers())
     for added in config.hook.pytest_benchjobs_sandboxes(config=config):
         kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
-    if name not in kinds:
-        hint = did_you_mean(name, kinds).strip() or f"available: {', '.join(sorted(kinds))}"
-        raise usage_error(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
-    return kinds[name]
-
-
-def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
-    """Make the sandbox provider that `--bench-sandbox` names. InfrastructureError: the engine does not answer."""
-    from ..model.owner import current_owner
-
-    return sandbox_of(config, name)(current_owner())
+    return provider_of(settings_of(config).job, kinds)
 
 
 def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ..job.begin import Begun, Request, begin
 from ..job.running import RunningJob
 from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
+from ..model.owner import current_owner
 from ..model.result import Failure, Outcome
 from ..store.bundle import JobBundle
 from . import status_words
@@ -20,7 +22,7 @@ from .items import ItemTicket, TrialItem
 from .job_settings import call_arguments, settings_of
 from .options import usage_error
 from .progress import show, waiting
-from .registry import agents_of, provider_of, sandbox_of, scorers_of
+from .registry import agents_of, sandbox_of, scorers_of
 from .selection import is_named, is_narrowed, is_partial, unselected_agents
 from .state import interrupts_of, state_of
 from .work import Work
@@ -46,13 +48,14 @@ def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
         rounds.check(settings.job, settings.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
         models.check_programs(settings.job, supplies.agents)
-        models.make_ready(settings.job, supplies.agents, supplies.secrets, lambda line: show(config, line))
+        tell = functools.partial(show, config)
+        models.make_ready(settings.job, supplies.agents, supplies.secrets, tell, supplies.machine)
         with (
             waiting(config, "waiting for the results directory and the locks of jobs in it"),
             interrupts_of(config).held(),
         ):
             # These two fail before the directory of the job is made.
-            sandbox_of(config, settings.job.sandbox)
+            sandbox_of(config)
             if work.sandboxes:
                 supplies.check_runtime(settings.job)
             begun = begin(_request(config, work))
@@ -143,7 +146,7 @@ def supplies_of(config: pytest.Config) -> Supplies:
     return Supplies(
         agents=agents_of(config),
         scorers=scorers_of(config),
-        provider=lambda: provider_of(config, settings.job.sandbox),
+        provider=lambda: sandbox_of(config)(current_owner()),
         secrets=settings.secrets,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from ..store.text import clean
 from .interactive import case_of, ticket_of
 from .items import TrialItem
 from .job_settings import settings_of
+from .private import id_of, last_failed
 from .state import state_of
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ def told(config: pytest.Config) -> Iterator[str]:
 
 
 def is_empty(config: pytest.Config) -> bool:
-    """Return whether all trials are in other shards, so that nothing is to run here."""
-    found = state_of(config).split
-    return found is not None and not _own(config, found).trials
+    """Return whether all trials to run are in other shards, so that nothing is to run here."""
+    return state_of(config).empty_shard
 
 
 def _own(config: pytest.Config, found: Split) -> Shard:
@@ -108,12 +108,22 @@ def _keep_own(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         scenario = _scenario(item)
         (kept if scenario is None or parts[scenario] == number else elsewhere).append(item)
+    if config.option.lf and _failed(config, elsewhere) and not _failed(config, kept):
+        # pytest would take it for a selection without known failures, and run it all.
+        kept, elsewhere = [], [*kept, *elsewhere]
+    state.empty_shard = not any(map(_scenario, kept))
     if elsewhere:
         before = state.narrowed, {*state.unselected}
         config.hook.pytest_deselected(items=elsewhere)
         state.narrowed, state.unselected = before  # other shards have those
         state.has_unselected = True
         items[:] = kept
+
+
+def _failed(config: pytest.Config, items: Iterable[pytest.Item]) -> bool:
+    """Return whether any of these failed, as far as `--lf` remembers."""
+    known = last_failed(config)
+    return any(id_of(item) in known for item in items)
 
 
 def _scenario(item: pytest.Item) -> _Scenario | None:

@@ -74,6 +74,8 @@ class State:
     """Items to split into shards, where not all selected ones are."""
     split: Split | None = None
     """Shards of the job, of which this session runs one."""
+    empty_shard: bool = False
+    """True if nothing is to run in that one."""
     planned: int = 0
     """Number of trials to run."""
     explained: int = 0
@@ -115,6 +117,7 @@ def interrupts_of(config: pytest.Config) -> Interrupts:
         from .interrupts import Interrupts
 
         state.interrupts = Interrupts(config)
+        config.pluginmanager.register(state.interrupts)
     return state.interrupts
 
 

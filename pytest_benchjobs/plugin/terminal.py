@@ -20,7 +20,7 @@ from ..model.quota import OnQuota
 from ..report.alike import Alike, alike
 from ..report.console import describe, failure_text, render_table, verdict_text
 from ..report.excerpts import LINES, Evidence
-from ..report.rescored import NOT_KEPT, rescored_line
+from ..report.rescored import rescored_line
 from ..report.summary import by_agent, by_turn, used_of_limits
 from ..report.table import limited
 from ..report.units import counted, some
@@ -160,7 +160,7 @@ def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
             "them apart, and `benchjobs list` counts them"
         )
     if (again := _graded_again(job, terminal.config)) is not None:
-        terminal.write_line(again, yellow=True)
+        terminal.write_line(harmless(one_line(again, 1000)), yellow=True)
     if job.ended is not None and (used := used_of_limits(job.ended)):
         terminal.write_line(f"models: {', '.join(used)}")
     for label, passed in by_turn(job.results):
@@ -243,11 +243,9 @@ def _apart(job: Job) -> tuple[list[TrialResult], list[TrialResult]]:
 
 
 def _graded_again(job: Job, config: pytest.Config) -> str | None:
-    """Return the means of the same trials then and now, where only a part of a job could be graded again."""
+    """Return the scores of the same trials then and now, in a rescore."""
     parent = settings_of(config).rescore
-    if parent is None or not any(
-        result.failure is not None and result.failure.class_ == NOT_KEPT for result in job.results
-    ):
+    if parent is None:
         return None
     from ..store.reader import HistoryReader
     from ..store.results import find_job

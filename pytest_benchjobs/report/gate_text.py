@@ -298,7 +298,7 @@ def _rule(found: RuleReport, report: GateReport) -> Iterator[Line]:
         bounds = shown_bounds(found)
         interval = f" ({100 * found.rule.level:g} %: {bounds})" if bounds else ""
         figures.append(f"{shown_change(metric, found.change)}{interval}")
-    clusters = "" if found.clusters is None else f" in {found.clusters} clusters"
+    clusters = "" if found.clusters is None else f" in {counted(found.clusters, 'cluster')}"
     figures.append(f"n={found.scenarios}{clusters}")
     if found.p_value is not None:
         figures.append(f"p={_p(found.p_value)}".replace("=<", "<"))
@@ -333,7 +333,7 @@ def changed_line(change: Change, several: bool) -> str:
     remarks = (
         f"passed {change.before_passed} of {change.before_attempts} before",
         f"{change.now_passed} of {change.now_attempts} now",
-        "" if p is None else f"p={p:.3f}",
+        "" if p is None else f"p={p:.3f}{_of_which(change)}",
         "failed in spite of a full score, as where an agent crashed"
         if change.now == 1 and change.now_passed < change.now_attempts
         else "",
@@ -344,6 +344,13 @@ def changed_line(change: Change, several: bool) -> str:
         f"{_name(change)}{agent}: {change.before:.3g} -> {change.now:.3g}, {', '.join(filter(None, remarks))}"
     )
     return line + (f"; fresh attempts: passed {fresh}" if fresh else "")
+
+
+def _of_which(change: Change) -> str:
+    """Tell a p of one scenario by itself from one adjusted for all scenarios that were looked at."""
+    if change.adjusted is None:
+        return " alone"
+    return "" if change.adjusted == change.p_value else " adjusted"
 
 
 def _reason(change: Change) -> str:

@@ -31,7 +31,7 @@ from .documents.summary import (
     SummaryTrial,
     VerdictFigures,
 )
-from .rescored import NOT_KEPT, rescored_line
+from .rescored import rescored_line
 from .summary import metric_figures
 
 
@@ -81,8 +81,6 @@ def summary_document(
             _run(run, figures([run], of_run), by_run.get(run.id, []), listed, metrics.get(run.id, []))
         )
     row = history.job_row(job_id)
-    # Only a rescore has trials without a kept file system.
-    partly = record.parent is not None and any(NOT_KEPT in figures.classes for figures in agents)
     return mirror(
         SummaryDocument,
         record,
@@ -100,9 +98,7 @@ def summary_document(
         dead=died(directory, job_id),
         in_flight=tuple(map(InFlight.of, live.flying.values())),
         config=config,
-        rescored=rescored_line(history, job_id, record.parent)
-        if partly and record.parent is not None
-        else None,
+        rescored=None if record.parent is None else rescored_line(history, job_id, record.parent),
     )
 
 

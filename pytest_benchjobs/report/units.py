@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 job`, `2 jobs`."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+from ..system.units import counted as counted
 
 
 def some(names: Iterable[str], most: int = 5) -> str:

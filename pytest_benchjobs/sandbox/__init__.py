@@ -11,7 +11,7 @@
     handoff.py       the other end of the door; proxy.py: the proxy of a network `allowlist`, which has one too
     relay.py         what carries connections to both where no socket can be mounted
     command_timeout.py  deadline of a command, and its output as it comes
-    host_command.py  a command of this machine, run as in a sandbox
+    host_command.py  a command of this machine, run as in a sandbox; host_files.py: files in and out by such programs
 
 May import `system` and `model`.
 """

@@ -114,7 +114,8 @@ def drain(
             count = connection.recv_into(buffer)
         except TimeoutError:
             return False
-        except ConnectionError:
+        except (ConnectionError, BlockingIOError):
+            # The latter of one that is shared, where another thread shuts it down.
             # Whoever asks the engine for the exit status next learns what happened.
             count = 0
         output.feed(view[:count])

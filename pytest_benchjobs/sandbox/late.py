@@ -20,6 +20,7 @@ class LateProvider:
     """
 
     machine: Any
+    lacks: Any
     identify: Any
     start: Any
     kept: Any
@@ -46,16 +47,16 @@ class LateProvider:
     def supply(self, job: str, config: JobConfig) -> ImageSupply | None:
         """Return the images of a job, to be brought ahead; None: its sandboxes need none."""
         real = self._real()
-        return real.supply(job, config) if isinstance(real, NeedsImages) else None
+        return real.builder.supply(job, config) if isinstance(real, NeedsImages) else None
 
     def weigh(self, request: ImageRequest, *, ask: bool = False) -> ImageSize | None:
         """Return the size of the image that would be taken; None: such sandboxes need none."""
         real = self._real()
-        return real.weigh(request, ask=ask) if isinstance(real, NeedsImages) else None
+        return real.builder.weigh(request, ask=ask) if isinstance(real, NeedsImages) else None
 
-    def sweep(self) -> int:
+    def sweep(self, *, shared: bool = False) -> int:
         """Remove what dead processes left behind, if any sandbox was wanted so far."""
-        return 0 if self._made is None else self._made.sweep()
+        return 0 if self._made is None else self._made.sweep(shared=shared)
 
     def close(self) -> None:
         """Let go of the engine, if any sandbox was wanted."""

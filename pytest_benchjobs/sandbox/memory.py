@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import platform
 import posixpath
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from ..model.errors import AgentSetupFailed, ImageMissing
+from ..model.errors import AgentSetupFailed, EngineError, ImageMissing
 from ..model.result import ImageRecord
 from ..model.scenario import Network
-from .protocol import File
+from .protocol import File, Kept
 
 NO_IMAGE = ImageRecord(reference="none", id="none", key="none")
 """Record of the image of a trial that has no container."""
 
 
+class HostProvider:
+    """The part of a provider whose sandboxes run programs of this machine, and are not kept."""
+
+    def machine(self) -> str:
+        """The architecture of this machine."""
+        return platform.machine()
+
+    def kept(self) -> list[Kept]:
+        """Return nothing: they are not kept."""
+        return []
+
+    def forget_kept(self, reference: str) -> bool:  # noqa: ARG002  nothing was
+        """Return False: it is not there."""
+        return False
+
+
 class Unobserved:
     """The part of a sandbox that looks for no processes, no changed programs and no refused connections."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None."""
+        return ()
 
     def processes(self) -> tuple[str, ...]:
         """None: it does not look."""
@@ -34,6 +56,10 @@ class Unobserved:
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """It has no other."""
 
+    def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
+        """Not done."""
+        raise EngineError("such a sandbox cannot be kept; use Docker to inspect it afterwards")
+
     def limit_hit(self) -> str | None:
         """No limit ends anything."""
         return None
@@ -45,7 +71,6 @@ class MemorySandbox(Unobserved):
     id = "none"
     image = NO_IMAGE
     workdir = "/app"
-    notes: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}

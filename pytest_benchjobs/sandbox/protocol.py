@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ..model.errors import AgentSetupFailed
+from ..model.finding import Finding
 from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario, ServiceImage
 
 KEPT = "benchjobs-kept:"
-"""Prefix of the references of kept containers."""
+"""Prefix of the references of kept containers of a Docker Engine."""
 BYTECODE = "__pycache__"
 """Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
 
@@ -74,11 +76,13 @@ class ImageRequest:
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Build arguments of the job, which go before the environment's own."""
+    registry: str | None = None
+    """`HOST/PATH` where images that were built are kept for other machines. It does not decide which image it is."""
 
     @classmethod
     def of(cls, environment: Environment, job: JobConfig) -> ImageRequest:
         """Return what an environment needs with the settings of a job."""
-        return cls(environment, job.image_map, job.build_args)
+        return cls(environment, job.image_map, job.build_args, job.registry)
 
     def of_service(self, image: ServiceImage) -> ImageRequest:
         """Return what a service beside the environment needs."""
@@ -110,6 +114,7 @@ class SandboxSpec:
     """Put in before it starts. A relative path starts at the workdir."""
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    registry: str | None = None
     mounts: tuple[Mount, ...] = ()
     relayed: tuple[Mount, ...] = ()
     """Sockets among its mounts that the provider cannot mount: it fills this in, and carries connections to them."""
@@ -123,6 +128,8 @@ class SandboxSpec:
     """Of the network `allowlist`."""
     limited: bool = False
     """Its network is an allowlist, now or later."""
+    opened: bool = False
+    """Its network is public, now or later."""
     runtime: str | None = None
     """Runtime of the engine; None: the engine's own."""
     notes: tuple[str, ...] = ()
@@ -133,7 +140,7 @@ class SandboxSpec:
     @property
     def image(self) -> ImageRequest:
         """Its image, where nothing that was kept takes its place."""
-        return ImageRequest(self.environment, self.image_map, self.build_args)
+        return ImageRequest(self.environment, self.image_map, self.build_args, self.registry)
 
     def check_mounts(self) -> None:
         """Make sure that what is to be mounted is on this machine; an `AgentSetupFailed`, if it is not."""
@@ -198,6 +205,39 @@ Sink = Callable[[bytes], None]
 """Takes output as it comes, stdout and stderr merged. Must be quick; caps are its own affair."""
 Stdin = Callable[[Callable[[bytes], None]], None]
 """Takes what writes to the standard input of a command, from any thread: once the command has printed something."""
+
+
+class Promise(enum.StrEnum):
+    """Something that trials count on, and that not every provider can give (`SandboxProvider.lacks`)."""
+
+    ISOLATION = "isolation"
+    """What runs in a sandbox has files and processes of its own, and what comes out of it harms nobody."""
+    IMAGES = "images"
+    """A sandbox is made from the image that its scenario names."""
+    USERS = "users"
+    """Commands run as the user that they are given."""
+    MEMORY = "memory"
+    """The processes of a sandbox have no more memory than its limit."""
+    OUT_OF_MEMORY = "out_of_memory"
+    """A command's result counts the processes that were killed for memory, children of it, too."""
+    CPUS = "cpus"
+    """They have no more processors than the limit."""
+    PIDS = "pids"
+    """There are no more of them than the limit."""
+    STORAGE = "storage"
+    """They are ended where they write more than the limit."""
+    DAEMONS = "daemons"
+    """What a command leaves running in the background runs on when the command has ended."""
+    NO_NETWORK = "network_none"
+    """The network `none` reaches nothing but the sandbox itself and the gateway."""
+    ALLOWLIST = "network_allowlist"
+    """The network `allowlist` reaches the hosts that are allowed, and no other."""
+    EVIDENCE = "evidence"
+    """`tampered` tells what an agent changed outside of the workdir."""
+    KEEPING = "keeping"
+    """File systems are kept, and sandboxes started from them."""
+    SERVICES = "services"
+    """There are containers of services beside a sandbox."""
 
 
 class Service(Protocol):
@@ -328,13 +368,25 @@ class Watches(Protocol):
 
 
 class SandboxProvider(Protocol):
-    """Source of sandboxes. One per process; thread-safe."""
+    """Source of sandboxes. One per process; thread-safe.
+
+    Made of an `Owner`, this process. A class with a pydantic model `Settings` is made of an instance of it, too:
+    of what `--bench-sandbox-option KEY=VALUE` gives.
+    """
 
     def check(self) -> None:
         """Make sure the engine answers, or raise EngineUnavailable with what to do about it."""
 
     def machine(self) -> str:
         """The architecture that programs in sandboxes are for, as `uname -m` says it: `x86_64`, `aarch64`. Cached."""
+
+    def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:
+        """Return what its sandboxes cannot promise, each with the reason. Asks the engine at most once.
+
+        `runtime`: theirs, which only a provider that `HasRuntimes` is given; None: the usual one.
+
+        EngineUnavailable: the engine does not answer.
+        """
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why such sandboxes are not for a scenario, which is skipped: `incompatible: needs an image`. Pure.
@@ -362,8 +414,11 @@ class SandboxProvider(Protocol):
     def forget_kept(self, reference: str) -> bool:
         """Remove what was kept. False: it is not there, or cannot be removed now. Never raises."""
 
-    def sweep(self) -> int:
-        """Remove what dead processes of this machine left behind; returns how many things."""
+    def sweep(self, *, shared: bool = False) -> int:
+        """Remove what dead processes of this machine left behind; returns how many things.
+
+        `shared`: also what trials share, and none uses now. EngineUnavailable: the engine does not answer.
+        """
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
@@ -375,6 +430,36 @@ class HasRuntimes(Protocol):
 
     def runtimes(self) -> tuple[str, ...]:
         """Return the names of the runtimes, the usual one first. EngineUnavailable: the engine does not answer."""
+
+
+@runtime_checkable
+class Diagnoses(Protocol):
+    """A provider that can check the engine behind it, for `benchjobs doctor`. Others do not have the method."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Check an engine that answers; nothing is left of what that takes. InfrastructureError: it fails."""
+
+
+@runtime_checkable
+class Opens(Protocol):
+    """A provider whose kept file systems people can look into. Others do not have the method."""
+
+    def open(
+        self,
+        reference: str,
+        command: Sequence[str],
+        *,
+        labels: Mapping[str, str],
+        user: str | None = None,
+        env: Mapping[str, str],
+        network: Network,
+        welcome: str,
+    ) -> int:
+        """Run a command in a new sandbox that starts from what was kept, on our own streams; return its exit status.
+
+        Without a command, a shell, which is announced with `welcome` where it has a terminal. Nothing is left of the
+        sandbox. Raises InputError where our streams cannot be passed on, else an InfrastructureError.
+        """
 
 
 class ImageSupply(Protocol):
@@ -400,16 +485,37 @@ class ImageSupply(Protocol):
         """Note that a trial has ended, the last of its scenario or not."""
 
 
-@runtime_checkable
-class NeedsImages(Protocol):
-    """A provider whose sandboxes need images, which can be weighed and brought ahead. Others have neither method."""
+class ImageBuilder(Protocol):
+    """Finds, pulls and builds images, whatever runs them then. Thread-safe.
+
+    Every method raises an `InfrastructureError`, also where a Dockerfile cannot be read.
+    """
+
+    def identify(self, request: ImageRequest) -> str | None:
+        """What `SandboxProvider.identify` returns, for a provider that has this builder."""
+
+    def ensure(self, request: ImageRequest, check: Callable[[], object]) -> str:
+        """Have an image where engines get it, and return its name by digest: `HOST/PATH@sha256:...`.
+
+        An image that is in no registry is pushed to that of the request; without one, it is the image's id on the
+        builder's own engine. `check` is called several times a second; what it raises breaks off whatever goes on.
+        """
 
     def weigh(self, request: ImageRequest, *, ask: bool) -> ImageSize:
-        """Return the size of the image that would be taken, without pulling or building anything. Thread-safe.
+        """Return the size of the image that would be taken, without pulling or building anything.
 
         Known is what is here, and what was remembered. `ask`: also ask registries, which may take seconds, and remember
-        what they say. Raises InfrastructureError also where a Dockerfile cannot be read.
+        what they say.
         """
 
     def supply(self, job: str, config: JobConfig) -> ImageSupply:
         """Return the images of the job with this id, to be brought with its settings."""
+
+
+@runtime_checkable
+class NeedsImages(Protocol):
+    """A provider whose sandboxes need images. Others have no builder."""
+
+    @property
+    def builder(self) -> ImageBuilder:
+        """What brings and weighs them."""

@@ -264,14 +264,16 @@ class Runner(Lasting):
             number = next(number for number in self._numbers if number not in self._calls)
             waiting = self._calls[number] = queue.Queue(_WAITING)
         try:
-            self._frames.write(UNFED if stdin == () else RUN, number, request)
+            with contextlib.suppress(OSError):  # why it is gone is told where its answer is waited for
+                self._frames.write(UNFED if stdin == () else RUN, number, request)
             if stdin != ():
                 feeding = (number, stdin, broken)
                 threading.Thread(target=self._feed, args=feeding, name="bench-stdin", daemon=True).start()
             while kind != EXIT:
                 if is_over and not killed and is_over():
                     killed, late = True, time.monotonic() + self._patience
-                    self._frames.write(KILL, number)
+                    with contextlib.suppress(OSError):
+                        self._frames.write(KILL, number)
                     yield KILL, b""
                 kind, content = self._next(waiting, late)
                 if kind:
@@ -299,7 +301,8 @@ class Runner(Lasting):
     def _feed(self, number: int, stdin: Iterable[bytes], broken: list[BaseException]) -> None:
         try:
             for piece in stdin:
-                self._frames.write(INPUT, number, piece)
+                with contextlib.suppress(OSError):
+                    self._frames.write(INPUT, number, piece)
         except BaseException as error:
             broken.append(error)
         with contextlib.suppress(Exception):

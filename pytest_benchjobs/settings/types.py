@@ -24,7 +24,7 @@ from ..sources.complaints import Written, in_words
 from ..sources.written import ByteSize
 from .gates import CHOICES, gate_value
 from .setting import Setting
-from .values import CiSystem, JobName, Sample, Shard
+from .values import CiSystem, JobName, Registry, Sample, Shard
 
 Text = Annotated[str, Field(min_length=1)]
 _Number = Annotated[float, Strict()]
@@ -91,6 +91,7 @@ _TYPES: dict[str, Any] = {
     "size": ByteSize,
     "job name": Annotated[JobName, Field(min_length=1)],
     "ci": CiSystem,
+    "registry": Registry,
     "points": _Bound,
     "texts": _Texts,
     "rules": _Texts,

@@ -13,6 +13,9 @@ from ..sources.json_data import load_json
 from ..sources.plain import dotted, faults_of_plain
 
 _SHARE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%")
+_REPOSITORY = re.compile(
+    r"(localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|[A-Za-z0-9.-]+(?=:))(:\d+)?(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)+"
+)
 _SHARD = re.compile(r"(?P<part>\d{1,5})/(?P<parts>\d{1,5})")
 _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
@@ -83,6 +86,16 @@ def parse_job_name(value: object) -> object:
     return name
 
 
+def parse_registry(value: object) -> object:
+    """Parse a repository of a registry. ValueError: it is none."""
+    if not isinstance(value, str) or not _REPOSITORY.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a repository; write HOST/PATH without scheme, tag and capitals, such as "
+            "registry.example.org/team/bench"
+        )
+    return value
+
+
 def parse_ci(value: object) -> object:
     """Parse the name of a CI system. ValueError: it is unknown."""
     if value not in CI_SYSTEMS:
@@ -96,6 +109,8 @@ Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
 """`2/4`: the second of four shards."""
 JobName = Annotated[str, BeforeValidator(parse_job_name, json_schema_input_type=str)]
 """One line; neither `last` nor like an id."""
+Registry = Annotated[str, BeforeValidator(parse_registry, json_schema_input_type=str)]
+"""`HOST/PATH`: a repository of a registry."""
 CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
 """The CI system to write for; `auto`: the one this runs in."""
 

@@ -21,7 +21,7 @@ ENTRY_SUFFIX = ".benchmark.toml"
 """Suffix of files that contain an entry of the catalogue."""
 HOLDS_NONE = (
     "holds no *.bench.yaml, *.bench.toml, task directory, or Benchmark in a test_*.py, *_test.py or conftest.py; "
-    "name a Python file that is called otherwise"
+    "a Python file with another name has to be named itself"
 )
 """Complaint about a directory."""
 MAX_DEPTH = 3

@@ -83,6 +83,12 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     yield from _missing_paths(written, directory)
 
 
+def faults_of_files(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
+    """Faults that a scenario without any may have got since by a change of the files that it names."""
+    yield from _faults_of_services(written, directory)
+    yield from _missing_paths(written, directory)
+
+
 def _faults_of_snapshot(written: WrittenScenario, snapshot: str) -> Iterator[_Fault]:
     for key in ("image", "dockerfile"):
         if getattr(written, key) is not None:
@@ -394,10 +400,9 @@ def _task(
 
 
 def _environment(written: WrittenScenario, directory: Path) -> Environment:
+    own = written.model_fields_set
     values = {
-        key: value
-        for key in _ENVIRONMENT
-        if key in written.model_fields_set and (value := getattr(written, key)) is not None
+        key: value for key in _ENVIRONMENT if key in own and (value := getattr(written, key)) is not None
     }
     for key in ("dockerfile", "context"):
         if key in values:

@@ -248,9 +248,10 @@ def _has_model(kind: Any) -> bool:
     return any(map(_has_model, typing.get_args(kind)))
 
 
-def _inner(kind: Any) -> Any:
-    """The first type that a type is made of and that holds tables."""
-    return next(filter(_has_model, typing.get_args(kind)))
+@functools.cache
+def _made_of(kind: Any) -> tuple[Any, Any]:
+    """What a type is without its parameters, and the first type that it is made of and that holds tables."""
+    return typing.get_origin(kind), next(filter(_has_model, typing.get_args(kind)))
 
 
 def _tables(kind: Any, data: object, place: Place) -> Iterator[tuple[type[BaseModel], object, Place]]:
@@ -259,14 +260,15 @@ def _tables(kind: Any, data: object, place: Place) -> Iterator[tuple[type[BaseMo
         yield kind, data, place
         return
     parts: Iterable[tuple[Any, object]] = ()
-    if typing.get_origin(kind) is dict:
+    origin, inner = _made_of(kind)
+    if origin is dict:
         parts = data.items() if isinstance(data, dict) else ()
-    elif typing.get_origin(kind) in (list, tuple) and isinstance(data, list):
+    elif origin in (list, tuple) and isinstance(data, list):
         parts = enumerate(data)
     else:  # one of several types, or short for a list of one
-        yield from _tables(_inner(kind), data, place)
+        yield from _tables(inner, data, place)
     for part, item in parts:
-        yield from _tables(_inner(kind), item, (*place, part))
+        yield from _tables(inner, item, (*place, part))
 
 
 _BOUNDS = {

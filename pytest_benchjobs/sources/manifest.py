@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import TURN, Requires, Scenario
-from .assemble import assemble, find_faults, needs_container, tags_of
+from .assemble import assemble, faults_of_files, find_faults, needs_container, tags_of
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
 from .documents import Document, parse_document, read_text
@@ -152,11 +152,17 @@ class ManifestSource(abc.ABC):
                 self._reading = self._read()
             return self._reading.load(scenario_id)
 
-    def line_of(self, scenario_id: str, *place: str | int) -> int | None:
-        """Return the line of what is written of a scenario, as `scorers, 0, type`; of the scenario where it is not."""
+    def refuse(self, scenario_id: str, place: Place, message: str) -> None:
+        """Raise a mistake in what is written of a scenario, at a place such as `("scorers", 0, "type")`.
+
+        Raises:
+            InputErrors: always.
+        """
         reading = self._read()
         self._keep(reading)
-        return reading.document.line(reading.where(reading.ids[scenario_id], place))
+        complaints = Complaints(reading.document)
+        complaints.wrong(reading.where(reading.ids[scenario_id], place), message)
+        complaints.raise_errors()
 
     def _valid_header(self) -> WrittenHeader:
         if self._header is None:
@@ -222,7 +228,7 @@ class Reading:
         self.ids: dict[str, int] = {}
         self._loaded: dict[str, Scenario] = {}
         self._checked: dict[int, WrittenScenario] = {}
-        """Scenarios of a small manifest whose keys are valid separately."""
+        """Scenarios of a small manifest that are valid, until they are loaded."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._requires: dict[str, Requires] = {}
         self._lenders = Lenders(
@@ -404,19 +410,21 @@ class Reading:
 
     def scenario(self, index: int) -> WrittenScenario | None:
         """One scenario with the defaults filled in; None if it is wrong, with its mistakes noted."""
-        flat = [self._flat(table, place) for place, table in self._scenarios[index]]
         where = functools.partial(self.where, index)
         written = self._checked.pop(index, None)
-        if written is None:
+        if written is not None:  # only the files that it names may have changed
+            faults = [*faults_of_files(written, self.directory)]
+        else:
+            flat = [self._flat(table, place) for place, table in self._scenarios[index]]
             merged = functools.reduce(_merge, flat, self._defaults)
             written = self.complaints.check(WrittenScenario, merged, where)
-            if written is not None and self.small:
+            faults = [] if written is None else [*find_faults(written, self.directory)]
+            if written is not None and not faults and self.small:
                 self._checked[index] = written
-        faults = [] if written is None else list(find_faults(written, self.directory))
+            for place, message in () if written is None else oddities_of_place(written):
+                self.complaints.odd(where(place), message)
         for place, message in faults:
             self.complaints.wrong(where(place), message)
-        for place, message in () if written is None else oddities_of_place(written):
-            self.complaints.odd(where(place), message)
         return None if faults else written
 
     def ref(self, index: int) -> ScenarioRef | None:

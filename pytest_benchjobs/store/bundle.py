@@ -293,20 +293,21 @@ def another_job(root: Path, job_id: str) -> InputError:
 def _visible(directory: Path, warnings: list[BundleWarning] | None = None) -> list[Path]:
     try:
         with os.scandir(directory) as entries:
-            names = sorted(
+            names = [
                 entry.name
                 for entry in entries
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-            )
+            ]
     except OSError as error:
         if warnings is not None and not isinstance(error, FileNotFoundError):
             warnings.append(BundleWarning(directory, f"cannot be read: {error.strerror}"))
         return []
-    return [directory / name for name in names]
+    return [directory / name for name in sorted(names)]
 
 
 def _hidden(directory: Path) -> list[Path]:
     try:
-        return sorted(directory.glob(".*"), reverse=True)
+        names = os.listdir(directory)  # noqa: PTH208  a sixth of the time of `glob`
     except OSError:
         return []
+    return [directory / name for name in sorted(names, reverse=True) if name.startswith(".")]

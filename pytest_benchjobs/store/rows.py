@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import json
+import operator
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -278,6 +279,7 @@ class ScenarioRow(NamedTuple):
 
 
 TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "run")
+_pair_values = operator.itemgetter(*(TRIAL_COLUMNS.index(name.rstrip("_")) for name in PairRow._fields))
 SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
 TOTALS = ("trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score", "cost_usd")
 JOB_COLUMNS = (
@@ -396,8 +398,7 @@ def metrics_of(text: str | None) -> tuple[Metric, ...]:
 
 def pair_row(result: TrialResult) -> PairRow:
     """Make a row for comparisons from a result that is not in the history."""
-    values = dict(zip(TRIAL_COLUMNS, trial_values(result), strict=True))
-    return PairRow._make(values[name.rstrip("_")] for name in PairRow._fields)
+    return PairRow._make(_pair_values(trial_values(result)))
 
 
 def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:

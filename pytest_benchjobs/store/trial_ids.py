@@ -105,6 +105,7 @@ def trial_named(history: HistoryReader, text: str, job: str | None = None) -> Tr
     found = trials_named(history, text, job)
     if len(found) == 1:
         return found[0]
+    found.sort(key=lambda row: (row.benchmark, row.scenario, row.agent, row.attempt))
     listed = "".join(f"\n  {row.node_id}  {row.outcome}" for row in found[:_SHOWN])
     more = f"\n  ... and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise InputError(

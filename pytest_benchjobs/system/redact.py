@@ -28,7 +28,7 @@ _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|p
 class Pattern:
     """Pattern of secrets.
 
-    It has no look-around, so that it matches the same in the pieces of a stream.
+    It has no look-around, so that it matches the same in the pieces of a stream, and matches no line end.
     """
 
     name: str
@@ -100,6 +100,10 @@ class Redactor:
         self._searches = [*ordered, *patterns]
         self.longest = max((search.longest for search in self._searches), default=0)
         self._escapes = escapes
+        self._in_lines = [
+            form[:_LINE_LENGTH] for value in values.values() for form in _base64_forms(_bytes(value))
+        ]
+        self._has_lines = any("\n" in value for value in values.values())
         self._compiled: dict[tuple[int, ...], _Replacing] = {}
 
     def redact(self, data: bytes) -> bytes:
@@ -134,6 +138,21 @@ class Redactor:
             position = match.end()
         pieces.append(data[position : max(position, certain)])
         return b"".join(pieces), data[max(position, certain) :]
+
+    def whole_lines(self, data: bytes) -> int:
+        """Return how much of `data`, which ends with a line, holds no beginning of a secret that may go on after it.
+
+        Only what has several lines itself goes on, and base64, which programs break into lines.
+        """
+        end = 0 if self._has_lines or self._escapes else data.rfind(b"\n") + 1
+        if not end or not self._in_lines:
+            return end
+        joined = data[:end].replace(b"\r\n", b"").replace(b"\n", b"").replace(b" ", b"")
+        may_go_on = b"\\n" in joined or any(
+            begin in joined or any(joined.endswith(begin[:length]) for length in range(1, len(begin)))
+            for begin in self._in_lines
+        )
+        return 0 if may_go_on else end
 
     def places(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Yield where each secret begins and ends."""
@@ -170,7 +189,10 @@ class _Replacing:
 
 
 class RedactedStream:
-    """Stream that holds back as many bytes as a secret may have, so that one in two pieces is found."""
+    """Stream that holds back as many bytes as a secret may have, so that one in two pieces is found.
+
+    Lines after which no secret can go on are passed on at once: people read the log of an agent that is at work.
+    """
 
     def __init__(self, redactor: Redactor, sink: Callable[[bytes], object]) -> None:
         self._redactor = redactor
@@ -179,7 +201,9 @@ class RedactedStream:
 
     def write(self, data: bytes) -> None:
         """Pass the certain part on."""
-        certain, self._held = self._redactor.split(self._held + data)
+        certain, held = self._redactor.split(self._held + data)
+        lines = self._redactor.whole_lines(held)
+        certain, self._held = certain + self._redactor.redact(held[:lines]), held[lines:]
         if certain:
             self._sink(certain)
 
@@ -190,9 +214,13 @@ class RedactedStream:
             self._sink(rest)
 
 
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
 def _forms(value: str) -> Iterator[tuple[bytes, tuple[bytes, ...], int]]:
     """Yield each form of a secret: an expression, literals of which a match has one, and its most bytes."""
-    whole = value.encode("utf-8", "surrogatepass")
+    whole = _bytes(value)
     if len(whole.strip()) < MIN_LENGTH:
         return
     texts = [

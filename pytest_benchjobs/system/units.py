@@ -1,4 +1,4 @@
-"""Bytes as people read them."""
+"""Bytes and counts as people read them."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def size(count: float) -> str:
             break
         value, unit = value / 1024, larger
     return f"{value:.1f} {unit}" if unit != "B" and value < 9.95 else f"{value:.0f} {unit}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -55,6 +55,11 @@ def usage_notes(report: RouteReport) -> list[str]:
         notes.append(f"cost unknown: {what}")
     if notes and report.at_most is not None:
         notes[-1] += f"; all calls together cost at most {report.at_most:.4f} USD"
+    if report.sent_again:
+        notes.append(
+            f"{report.sent_again} call(s) of models were sent again, and counted once, as a kept connection ended "
+            "without an answer"
+        )
     if report.left_out:
         notes.append(
             f"{report.left_out} call(s) of models are not in the steps: these are made of up to 10,000 calls and 64 MB"

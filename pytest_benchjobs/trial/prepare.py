@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from ..agents.checking import checked_command
 from ..agents.given_keys import with_given_keys
 from ..agents.protocol import Agent, AgentCall, AgentCommand, Conversation, Exchange
 from ..model.environ import HOST
-from ..model.errors import AgentSetupFailed, InputError
+from ..model.errors import AgentSetupFailed, InfrastructureError, InputError
 from ..model.job import JobConfig
 from ..model.result import Trial
 from ..model.scenario import Scenario
@@ -96,8 +97,9 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         raise AgentSetupFailed(why)
     check_handed(scenario, agent)
     params = {**config.params, **spec.params}
+    known = model_keys(config)
     try:
-        _check_scenario(scenario, services, config, params)
+        _check_scenario(scenario, services, config, params, known)
     except InputError as error:
         if error.path is not None:
             raise
@@ -106,7 +108,6 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         fill(table, HOST)
     _check_requirements(scenario, services)
     tables = {**scenario.agent_env, **config.env}
-    known = model_keys(config)
     env, keys = split(without_keys(tables, known), known)
     for name, variable in (keys_taken(scenario.environment.env, known) | keys_taken(tables, known)).items():
         # Whatever its name in the manifest: the agent reaches models through the gateway, which has the key.
@@ -118,7 +119,8 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     replies = (
         scenario.answer is not None and scenario.answer.reply_file is not None and can_answer(agent, params)
     )
-    if not replies and not is_question(trial, config, services.agents, services.scorers):
+    asked_inside = task.answer is not None and not replies
+    if asked_inside and not is_question(trial, config, services.agents, services.scorers):
         task = task.model_copy(update={"problem_statement": task.statement_in_container})
     continues = bool(scenario.steps) and scenario.steps[0].continues
     command = _command(trial, services, prepared, task, prepared.conversation if continues else None)
@@ -198,6 +200,7 @@ def _command(
         attempt=trial.attempt,
         params={**config.params, **trial.agent.params},
         conversation=conversation,
+        machine=lambda: _machine(services),
     )
     command = checked_command(agent.prepare(call), agent)
     if command is None and config.check and task.answer is None:
@@ -210,21 +213,31 @@ def _command(
     return with_given_keys(command, given, HOST)
 
 
+def _machine(services: Services) -> str | None:
+    with contextlib.suppress(InfrastructureError):  # without an engine, the trial itself ends with it
+        return services.provider.machine()
+    return None
+
+
 def _check_scenario(
-    scenario: Scenario, services: Services, config: JobConfig, params: Mapping[str, Any]
+    scenario: Scenario,
+    services: Services,
+    config: JobConfig,
+    params: Mapping[str, Any],
+    known: frozenset[str],
 ) -> None:
     """Check scorers, where they grade, and that no key of a model is where processes of the agent could read it."""
     for scorer in scenario.scorers:
         if scorer.type not in services.scorers:
-            known = ", ".join(sorted(services.scorers))
             raise InputError(
-                f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: {known}"
+                f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: "
+                f"{', '.join(sorted(services.scorers))}"
             )
     for scorer in scenario.scorers:
         needs_of(scorer.type, services.scorers).check(scorer)
     check_models(scenario.scorers, services.scorers, params, services.models)
     for whose, table in tables_after_agent(scenario):
-        taken = sorted(set(keys_taken(table, model_keys(config)).values()) - set(config.allow_key))
+        taken = sorted(set(keys_taken(table, known).values()) - set(config.allow_key))
         if taken:
             raise InputError(
                 f"{whose} would have {', '.join(taken)}, a key of a model, in the container; "

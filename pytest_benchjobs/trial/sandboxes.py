@@ -47,6 +47,7 @@ from .answering import kept_answer
 from .cancellation import Cancellation
 from .context import TrialContext
 from .limits import Limits
+from .promises import unkept
 from .secrets import model_keys, without_keys
 
 FRESH = "fresh"
@@ -203,6 +204,8 @@ def agent_sandbox(
     try:
         context.findings.image = sandbox.image
         context.findings.resources = _resources(spec, context.config.sandbox)
+        lacks = context.services.provider.lacks(context.config.runtime)
+        context.note_once(unkept(context.trial.scenario, context.config.sandbox, lacks))
         with context.cancellation.interrupting(sandbox.kill):
             context.cancellation.check()
             yield setup
@@ -260,6 +263,7 @@ def spec_of(
 ) -> SandboxSpec:
     """Return the sandbox spec of this trial, with these files, and without keys of models unless `with_keys`."""
     limits, services = context.limits, context.services
+    networks = context.trial.scenario.networks(environment)
     env = without_keys(environment.env, () if with_keys else model_keys(context.config))
     return SandboxSpec(
         environment=environment.with_headroom(context.config.headroom).model_copy(
@@ -272,11 +276,13 @@ def spec_of(
         },
         network=environment.network,
         allowed_hosts=environment.access.allowed_hosts,
-        limited=context.trial.scenario.is_limited(environment),
+        limited="allowlist" in networks,
+        opened="public" in networks,
         deadline=_limits(context).deadline(services.scorers),
         files=tuple(files),
         image_map=context.config.image_map,
         build_args=context.config.build_args,
+        registry=context.config.registry,
         runtime=context.config.runtime,
     )
 

@@ -56,7 +56,7 @@ _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", 
 _LATER_KEYS = ("metrics", "requirements", "python_version", "runner")
 """Keys of scorers that count only where they are given."""
 _OF_SCORERS = ("scorers", "place", "reading")
-_OF_BOTH = ("environment", "parameters", "limits", "runtime", "headroom")
+_OF_BOTH = ("environment", "parameters", "limits", "sandbox_options", "runtime", "headroom")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
@@ -96,6 +96,7 @@ def parts_of(
     readings = sorted({one for one in found if one is not None})
     named = {
         "reading": ", ".join(readings),
+        "sandbox_options": config.sandbox_words,
         "runtime": config.runtime or "",
         "headroom": f"{config.headroom:g}" if config.headroom != 1 else "",
     }
@@ -334,6 +335,8 @@ class _Parts:
 
     def unless_secret(self, text: str) -> str:
         """Replace secrets in a text, and keep the rest: a secret may be as short as `1`."""
+        if not self.secrets:
+            return text
         values = {value for value in self.secrets.values() if value}
         for value in sorted(values, key=lambda value: (-len(value), value)):
             text = text.replace(value, "[secret]")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
+import threading
+from pathlib import Path
 
 import pytest
 
 from tests.agents.jobs import Job
 from tests.docker.elsewhere import Elsewhere, elsewhere  # noqa: F401  a fixture
+from tests.docker.link import BadLine
 from tests.support import in_flight, results, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -50,3 +54,27 @@ def test_a_killed_job_leaves_nothing_elsewhere(bare: Job, elsewhere: Elsewhere, 
     process.communicate()
     until(lambda: not elsewhere.left(), what=lambda: f"left: {elsewhere.left()}")
     assert results(bare.path) == []
+
+
+@pytest.mark.parametrize("by", ["ssh"])
+def test_a_line_that_is_cut_while_an_agent_calls_its_model_is_no_fault_of_the_agent(
+    job: Job,
+    elsewhere: Elsewhere,  # noqa: F811  the fixture
+    by: str,
+) -> None:
+    """It is slow, too, and loses segments: the agent works anew, and costs what both times cost."""
+    job.scenarios({"make": PROMPT})
+    with contextlib.closing(BadLine(elsewhere, by, 1)) as line:
+        environment = line.environment(Path(line.engine))
+
+        def cut() -> None:
+            until(lambda: len(job.server.calls) > 1)
+            line.links[0].cut()
+
+        cutting = threading.Thread(target=cut)
+        cutting.start()
+        [found] = job.run(f"--bench-agent={job.spec('codex')}", **environment)
+        cutting.join()
+    assert (found["outcome"], found["score"], found["tries"]) == ("passed", 1.0, 2), job.output
+    assert found["usage"]["calls"] == len([call for call in job.server.calls if call.wire]), found["notes"]
+    assert elsewhere.left() == []

@@ -14,6 +14,7 @@ from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
 from .. import forking
+from ..support import engine_client
 from .sandboxes import started
 
 
@@ -52,6 +53,6 @@ def sandbox(provider: DockerProvider) -> Iterator[DockerSandbox]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient(version="auto")
+    client = engine_client()
     yield client
     client.close()

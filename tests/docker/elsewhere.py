@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from tests.support import IMAGE, PATIENCE, until
 
 _ADDRESS, _HERE = "10.99.{}.2", "10.99.{}.1"
+# With processes of its own nothing outlives it, and nobody else's has to be looked for.
+_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _DOCKERD = """
 set -e
 ip link set lo up; ip link set PEER name eth0; ip addr add ADDRESS/24 dev eth0; ip link set eth0 up
@@ -33,7 +36,7 @@ class Elsewhere:
 
     def __init__(self, place: Path, number: int) -> None:
         self.place, self._number = place, number
-        self.address, self._here = _ADDRESS.format(number), _HERE.format(number)
+        self.address, self.here = _ADDRESS.format(number), _HERE.format(number)
         self._link, peer = f"bjobs{number}", f"bjobp{number}"
         self._certificates()
         self._keys()
@@ -45,7 +48,7 @@ class Elsewhere:
         )
         with (place / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                ["unshare", "--net", "--mount", "sh", "-c", f"read go; {script}"],
+                [*_NAMESPACES, "sh", "-c", f"read go; {script}"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -63,16 +66,20 @@ class Elsewhere:
             "netns",
             str(self._process.pid),
         )
-        _run("ip", "addr", "add", f"{self._here}/24", "dev", self._link)
+        _run("ip", "addr", "add", f"{self.here}/24", "dev", self._link)
         _run("ip", "link", "set", self._link, "up")
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         self._process.stdin.close()
         until(lambda: self._works("version"), PATIENCE, (place / "log").read_text)
-        _run("sh", "-c", f"docker save {IMAGE} | docker -H unix://{place}/engine.sock load")
+        self.load(IMAGE)
 
     def _works(self, *command: str) -> bool:
         return _run("docker", "-H", f"unix://{self.place}/engine.sock", *command, check=False).returncode == 0
+
+    def load(self, image: str) -> None:
+        """Give it an image that is here: it reaches no registry."""
+        _run("sh", "-c", f"docker save {image} | docker -H unix://{self.place}/engine.sock load")
 
     def left(self) -> list[str]:
         """Return what is there of trials: containers, networks and volumes, but for what was delivered."""
@@ -83,15 +90,16 @@ class Elsewhere:
             found += listed.stdout.split()
         return found
 
-    def environment(self, way: str) -> dict[str, str]:
-        """Return what a job needs to reach it, by `ssh` or else over TLS."""
+    def environment(self, way: str, at: tuple[str, int] | None = None) -> dict[str, str]:
+        """Return what a job needs to reach it, by `ssh` or else over TLS; `at`: through what listens there."""
+        host, port = at or (self.address, 2222 if way == "ssh" else 2376)
         if way == "ssh":
             return {
-                "DOCKER_HOST": f"ssh://root@{self.address}:2222",
+                "DOCKER_HOST": f"ssh://root@{host}:{port}",
                 "PATH": f"{self.place}/bin:{os.environ['PATH']}",
             }
         encrypted = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(self.place)}
-        return {"DOCKER_HOST": f"tcp://{self.address}:2376", **encrypted}
+        return {"DOCKER_HOST": f"tcp://{host}:{port}", **encrypted}
 
     def _certificates(self) -> None:
         openssl = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
@@ -100,7 +108,7 @@ class Elsewhere:
         for name, usage in (("server-", "serverAuth"), ("", "clientAuth")):
             _run(
                 *openssl, "-keyout", f"{at}/{name}key.pem", "-out", f"{at}/{name}cert.pem", "-subj", f"/CN={name}engine",
-                "-CA", f"{at}/ca.pem", "-CAkey", f"{at}/ca-key.pem", "-addext", f"subjectAltName=IP:{self.address}",
+                "-CA", f"{at}/ca.pem", "-CAkey", f"{at}/ca-key.pem", "-addext", f"subjectAltName=IP:{self.address},IP:{self.here}",
                 "-addext", f"extendedKeyUsage={usage}",
             )  # fmt: skip
 
@@ -113,13 +121,14 @@ class Elsewhere:
             f"AuthorizedKeysFile {self.place}/authorized_keys\nPermitRootLogin yes\nUsePAM no\n"
         )
         host = (self.place / "host_key.pub").read_text().split()[:2]
-        (self.place / "known").write_text(f"[{self.address}]:2222 {' '.join(host)}\n")
+        (self.place / "known").write_text(f"elsewhere {' '.join(host)}\n")
         (self.place / "bin").mkdir()
         program = self.place / "bin" / "ssh"
-        options = f"-o UserKnownHostsFile={self.place}/known -o IdentitiesOnly=yes -i {self.place}/user_key"
-        # The engine's socket is not at the usual place, as there are several here.
+        options = f"-o UserKnownHostsFile={self.place}/known -o HostKeyAlias=elsewhere -o IdentitiesOnly=yes -i {self.place}/user_key"
+        # The engine's socket is not at the usual place, as there are several here, and some are harmful.
+        socket = f"${{ELSEWHERE:-{self.place}/engine.sock}}"
         program.write_text(
-            f'#!/bin/bash\nexec {shutil.which("ssh")} {options} "${{@//:\\/var\\/run\\/docker.sock/:{self.place}/engine.sock}}"\n'
+            f'#!/bin/bash\nexec {shutil.which("ssh")} {options} "${{@//:\\/var\\/run\\/docker.sock/:{socket}}}"\n'
         )
         program.chmod(0o755)
 
@@ -129,17 +138,21 @@ class Elsewhere:
             return ""
         shutil.copy(program, self.place / "runsc")
         runtime = self.place / "bin" / "gvisor"
-        runtime.write_text(f'#!/bin/sh\nexec {self.place}/runsc --network=none --overlay2=none "$@"\n')
+        runtime.write_text(
+            f'#!/bin/sh\nexec {self.place}/runsc --network=none --overlay2=none --file-access=shared "$@"\n'
+        )
         runtime.chmod(0o755)
         return f"--add-runtime gvisor={runtime}"
 
     def end(self) -> None:
         """End it, and all that it started."""
         _run("ip", "link", "del", self._link, check=False)
-        self._process.terminate()
+        # The engine is the only child of `unshare`, which waits for it whatever it is sent.
+        for engine in _run("pgrep", "-P", str(self._process.pid), check=False).stdout.split():
+            os.kill(int(engine), signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(20)
-        _run("pkill", "-9", "-f", f"{self.place}/", check=False)
+        self._process.kill()
         self._process.wait()
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import secrets
 import socket
 import tarfile
 import threading
+import urllib.parse
 import weakref
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -83,7 +85,7 @@ class Answering(BaseHTTPRequestHandler):
         for name, value in {**about, **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(body[: len(body) // 2] if cut else body)
             self.wfile.flush()
         self.close_connection = True
@@ -133,6 +135,93 @@ class _Handler(Answering):
         elif "blobs" in parts:
             body = next(blob for blob in (config, layer) if digest_of(blob) == parts[-1])
         self.answer(200, kind, body)
+
+
+class _StoringHandler(Answering):
+    """What a registry does by the Distribution API, with uploads in one piece."""
+
+    def get(self) -> None:
+        *_, kind, reference = self.path.partition("?")[0].split("/")
+        stored = self.of.manifests if kind == "manifests" else self.of.blobs
+        found = stored.get(reference) if kind in ("manifests", "blobs") else b"{}"
+        if self._refused():
+            return
+        if found is None:
+            self.answer(404, "application/json", b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}')
+        else:
+            self.answer(200, MANIFEST if kind == "manifests" else "application/octet-stream", found)
+
+    def do_POST(self) -> None:
+        self._body()
+        if not self._refused():
+            self.answer(202, "text/plain", b"", Location=f"{self.path.rstrip('/')}/{secrets.token_hex(8)}")
+
+    def do_PATCH(self) -> None:
+        place = self.path.partition("?")[0]
+        self.of.uploads[place] = self.of.uploads.get(place, b"") + self._body()
+        size = len(self.of.uploads[place])
+        self.answer(202, "text/plain", b"", Location=place, Range=f"0-{max(0, size - 1)}")
+
+    def do_PUT(self) -> None:
+        place, _, query = self.path.partition("?")
+        body = self._body()
+        if "/manifests/" in place:
+            if self._refused():
+                return
+            self.of.pushed.append(place.rpartition("/")[2])
+            self.of.manifests |= {place.rpartition("/")[2]: body, digest_of(body): body}
+        else:
+            blob = self.of.uploads.pop(place, b"") + body
+            assert digest_of(blob) == urllib.parse.parse_qs(query)["digest"][0]
+            self.of.blobs[digest_of(blob)] = blob
+        self.answer(201, "text/plain", b"", Location=place)
+
+    def _refused(self) -> bool:
+        """Answer with the first of the statuses that are left, if it is for such a request."""
+        pushes = self.command in ("POST", "PUT", "PATCH")
+        statuses = self.of.statuses if pushes else []
+        if not statuses:
+            return False
+        words = {403: "DENIED", 429: "TOOMANYREQUESTS"}.get(statuses[0], "UNKNOWN")
+        status = statuses.pop(0) if not self.of.for_ever else statuses[0]
+        self.answer(
+            status,
+            "application/json",
+            json.dumps({"errors": [{"code": words, "message": words.lower()}]}).encode(),
+        )
+        return True
+
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
+
+
+class StoringRegistry(Listening):
+    """One that takes images, as far as `statuses` lets it."""
+
+    handler = _StoringHandler
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blobs: dict[str, bytes] = {}
+        self.manifests: dict[str, bytes] = {}
+        self.uploads: dict[str, bytes] = {}
+        self.pushed: list[str] = []
+        """Tags, each time."""
+        self.statuses: list[int] = []
+        """Answers to what would push, one after the other."""
+        self.for_ever = False
+        """The first of them is the answer to all."""
+
+    @property
+    def path(self) -> str:
+        return f"127.0.0.1:{self.port}/team/bench"
 
 
 class Registry(Listening):

@@ -38,6 +38,7 @@ def spec(
         kept=kept,
         allowed_hosts=allowed_hosts,
         limited=limited,
+        opened=True,
         trusted=trusted,
         runtime=runtime,
     )

@@ -1,8 +1,12 @@
-"""An agent that cheats gets 0, harms nobody else, and what it tampered with is named (`hostile/`)."""
+"""An agent that cheats gets 0, harms nobody else, and what it tampered with is named (`hostile/`).
+
+`HOSTILE_RUNTIME` names a runtime of the engine. With `HOSTILE_ENGINE=ssh` or `tls` that is one elsewhere, which has `gvisor`.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +16,26 @@ import pytest
 from tests.shares import share
 from tests.support import junit_cases, results, run, start
 
+from .elsewhere import Elsewhere, elsewhere  # noqa: F401  a fixture
 from .hostile.attacks import IN_IMAGE
-from .hostile.job import AGENT, SINGLE, Case, every, in_place, slug, write
+from .hostile.job import AGENT, SINGLE, WITH_PROGRAMS, Case, every, in_place, slug, write
 
 pytestmark = pytest.mark.docker
 
 # Each has its turn within some commits; all where there is time.
 PARTS = 16
+
+
+RUNTIME, ENGINE = (os.environ.get(f"HOSTILE_{what}") for what in ("RUNTIME", "ENGINE"))
+
+
+def _give_image(there: Elsewhere, directory: Path) -> None:
+    """Let an engine that reaches no network have the programs that are installed in images."""
+    image = "benchjobs-hostile"
+    subprocess.run(["docker", "build", "-q", "-t", image, "-"], input=WITH_PROGRAMS.encode(), check=True)
+    there.load(image)
+    for path in directory.rglob("Dockerfile"):
+        path.write_text(path.read_text().replace(WITH_PROGRAMS, f"FROM {image}\n"))
 
 
 def _cases(everything: bool) -> tuple[dict[str, Case], dict[str, Case]]:
@@ -34,11 +51,19 @@ def _cases(everything: bool) -> tuple[dict[str, Case], dict[str, Case]]:
 @pytest.mark.parametrize(
     "everything", [pytest.param(False, id="share"), pytest.param(True, id="all", marks=pytest.mark.extended)]
 )
-def test_no_attack_earns_a_score_or_another_try(tmp_path: Path, everything: bool) -> None:
+def test_no_attack_earns_a_score_or_another_try(
+    tmp_path: Path, everything: bool, request: pytest.FixtureRequest
+) -> None:
     expected = write(tmp_path, *_cases(everything))
+    options, environment = [f"--bench-runtime={RUNTIME}"] if RUNTIME else [], {}
+    if ENGINE:
+        there: Elsewhere = request.getfixturevalue("elsewhere")
+        _give_image(there, tmp_path)
+        environment = there.environment(ENGINE)
     done = run(
         tmp_path, "hostile.bench.yaml", "tasks", "test_hidden.py", AGENT, "--bench-retry-errors=2",
-        "--bench-concurrency=8", "-n", "2", "-v", "-rA", "--junitxml=out.xml", timeout=3000,
+        "--bench-concurrency=8", "-n", "2", "-v", "-rA", "--junitxml=out.xml", *options,
+        timeout=3000, **environment,
     )  # fmt: skip
     found = {result["scenario"]: result for result in results(tmp_path)}
     assert found.keys() == expected.keys(), done.stdout[-3000:]

@@ -48,7 +48,7 @@ with tarfile.open(fileobj=buffer, mode="w") as tar:
     tar.add(context, ".")
 buffer.seek(0)
 arguments = {{name: value.replace("$${{", "${{").replace("%%{{", "%{{") for name, value in target["args"].items()}}
-for line in docker.APIClient(version="auto").build(
+for line in docker.APIClient(**docker.utils.kwargs_from_env(), version="auto").build(
         fileobj=buffer, custom_context=True, dockerfile=target["dockerfile"], buildargs=arguments,
         tag=target["tags"][0], labels=target["labels"], rm=True, forcerm=True, decode=True):
     print(line.get("stream", ""), end="", flush=True)

@@ -15,7 +15,7 @@ import pytest
 from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.system.redact import PATTERNS, Redactor
 from tests.console import COMMAND
-from tests.support import IMAGE, results, start, until
+from tests.support import IMAGE, engine_client, results, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("from_nothing")]
 
@@ -172,7 +172,7 @@ def test_keys_of_models_are_in_no_container_and_no_secret_is_on_a_command_line(
     env = _plant(canaries, hidden)
     asked = [f"--bench-secret={name}={name}" for name in keys]
     process = start(tmp_path, *_call(hidden, f"--bench-agent=command:{DUMP}\n{HOLD}", *asked), **env)
-    client = docker.APIClient(version="auto")
+    client = engine_client()
     try:
         container = _holding(client, tmp_path)
         described = json.dumps(client.inspect_container(container)).encode()

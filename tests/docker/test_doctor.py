@@ -8,10 +8,9 @@ from typing import Any
 import docker.errors
 import pytest
 
-from pytest_benchjobs.cli import doctor as findings
+from pytest_benchjobs.model.finding import Health
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.report.documents.machine import Health
-from pytest_benchjobs.sandbox.docker import creating
+from pytest_benchjobs.sandbox.docker import creating, health
 from pytest_benchjobs.sandbox.docker.health import engine_facts, limits_missing
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from tests.support import IMAGE, containers_left
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.docker
 
 def test_an_engine_is_described(provider: DockerProvider) -> None:
     facts = engine_facts(provider, current_owner())
-    found = {finding.check: finding for finding in findings.engine(facts)}
+    found = {finding.check: finding for finding in health.engine(facts)}
     assert found["engine"].found.startswith(f"Docker Engine {facts.version}, API {facts.api}, ")
     assert found["engine clock"].health is Health.OK
     assert facts.memory > 1 << 28

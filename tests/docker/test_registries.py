@@ -14,14 +14,14 @@ import pytest
 
 from pytest_benchjobs.model.errors import DiskFull, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker import build, pulling
 from pytest_benchjobs.sandbox.docker import images as images_module
-from pytest_benchjobs.sandbox.docker import pulling
-from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.engine import LABEL, Engine
 from pytest_benchjobs.sandbox.docker.images import Images
 from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE, set_clock, until
 
-from .registry import Registry
+from .registry import Registry, StoringRegistry, digest_of, layer_of
 
 pytestmark = pytest.mark.docker
 
@@ -194,3 +194,125 @@ def test_waiting_for_the_build_of_another_process_is_broken_off(
 
         with pytest.raises(Stopped):
             images.resolve(ImageRequest(Environment(dockerfile=dockerfile)), check)
+
+
+# Images that were built here, in a registry
+
+
+@pytest.fixture
+def storing() -> Iterator[StoringRegistry]:
+    registry = StoringRegistry()
+    registry.start()
+    yield registry
+    registry.stop()
+
+
+@pytest.fixture
+def request_of(tmp_path: Path, storing: StoringRegistry, client: docker.APIClient) -> Iterator[ImageRequest]:
+    """A Dockerfile of this test alone, and the registry."""
+    dockerfile = tmp_path / "env" / "Dockerfile"
+    dockerfile.parent.mkdir()
+    dockerfile.write_text("FROM scratch\nCOPY made /made\n")
+    (dockerfile.parent / "made").write_text(str(time.time()))
+    request = ImageRequest(Environment(dockerfile=dockerfile), registry=storing.path)
+    yield request
+    engine = Engine()
+    remove(client, Images(engine).identify(request))
+    engine.close()
+
+
+def remove(client: docker.APIClient, name: str | None) -> None:
+    with contextlib.suppress(docker.errors.ImageNotFound):
+        client.remove_image(str(name), force=True)
+
+
+def no_build(*_: object) -> None:
+    raise AssertionError("it is built again")
+
+
+def test_an_image_is_built_by_one_machine_and_pulled_by_the_next(
+    request_of: ImageRequest,
+    storing: StoringRegistry,
+    client: docker.APIClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storing.statuses = [429, 503]
+    monkeypatch.setattr(pulling, "rest", lambda *_: None)
+    engines = [Engine(), Engine()]
+    first, second = map(Images, engines)
+    built = first.resolve(request_of)
+    assert built.note is None
+    assert len(storing.pushed) == 1
+    name = f"{storing.path}@{digest_of(storing.manifests[storing.pushed[0]])}"
+    assert first.ensure(request_of, lambda: None) == name
+    assert client.inspect_image(built.id)["RepoTags"] == [built.record.key], "it has no other name here"
+    client.remove_image(built.record.key)
+    monkeypatch.setattr(build, "build", no_build)
+    pulled = second.resolve(request_of)
+    assert (pulled.id, pulled.record, pulled.note) == (built.id, built.record, None)
+    assert second.ensure(request_of, lambda: None) == name
+    assert len(storing.pushed) == 1, "it is there already"
+    for engine in engines:
+        engine.close()
+
+
+def test_a_registry_that_takes_no_image_is_a_note_of_the_trial_and_an_error_of_who_needs_it_there(
+    request_of: ImageRequest, storing: StoringRegistry, images: Images
+) -> None:
+    storing.statuses, storing.for_ever = [403], True
+    note = images.resolve(request_of).note
+    assert note is not None
+    for part in (
+        f"cannot be pushed to --bench-registry {storing.path}",
+        "denied",
+        "`docker login 127.0.0.1:",
+    ):
+        assert part in note
+    assert images.resolve(request_of).note is None
+    with pytest.raises(ImageMissing, match=r"cannot be pushed to --bench-registry .* denied"):
+        images.ensure(request_of, lambda: None)
+
+
+def test_a_push_ends_with_the_trial(
+    request_of: ImageRequest, storing: StoringRegistry, images: Images
+) -> None:
+    storing.statuses, storing.for_ever = [503], True
+    began = time.monotonic()
+
+    def check() -> None:
+        if images.identify(request_of) and time.monotonic() > began + 1 and storing.statuses:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        images.resolve(request_of, check)
+    assert time.monotonic() - began < 60, "it is not pushed for minutes"
+
+
+def test_a_snapshot_of_another_machine_comes_from_the_registry(
+    storing: StoringRegistry, client: docker.APIClient, images: Images
+) -> None:
+    trial = f"{time.time():.6f}"
+    labels = {f"{LABEL}kept": "1", f"{LABEL}job": "j", f"{LABEL}trial": f"a.yaml::{trial}[nop]"}
+    base = "benchjobs/snapshot-test:1"
+    client.import_image_from_data(layer_of("made", trial.encode()), *base.split(":"))
+    container = client.create_container(base, ["true"])["Id"]
+    kept = f"benchjobs-kept:{trial}"
+    try:
+        client.commit(container, "benchjobs-kept", trial, conf={"Labels": labels})
+        request = ImageRequest(Environment(snapshot=f"j/{trial}"), registry=storing.path)
+        first = images.resolve(request)
+        client.remove_image(kept)
+        images.forget(first.id)
+        assert images.identify(request) is None
+        second = images.resolve(request)
+        assert (second.record, second.note) == (first.record, None)
+        assert images.identify(request) == first.record.key
+        missing = ImageRequest(Environment(snapshot="j/none"), registry=storing.path)
+        with pytest.raises(ImageMissing, match=r"is not on this machine: .* Nor is it in --bench-registry"):
+            images.resolve(missing)
+    finally:
+        client.remove_container(container)
+        remove(client, kept)
+        remove(client, base)
+        for tag in storing.pushed:
+            remove(client, f"{storing.path}:{tag}")

@@ -73,7 +73,7 @@ def _gvisors() -> dict[bool, str]:
     finally:
         provider.close()
     return {
-        "--overlay2=none" in (about.get("runtimeArgs") or ()): name
+        {"--overlay2=none", "--file-access=shared"} <= {*(about.get("runtimeArgs") or ())}: name
         for name, about in listed
         if str(about.get("path", "")).endswith("runsc")
     }
@@ -83,7 +83,9 @@ def _gvisors() -> dict[bool, str]:
 def test_gvisor_grades_or_says_why_it_cannot(project: Path, shares: bool) -> None:
     runtime = _gvisors().get(shares)
     if runtime is None:
-        pytest.skip(f"the engine has no gVisor with{'' if shares else 'out'} --overlay2=none")
+        pytest.skip(
+            f"the engine has no gVisor with{'' if shares else 'out'} --overlay2=none --file-access=shared"
+        )
     done = run(project, f"--bench-runtime={runtime}")
     (result,) = results(project)
     if shares:

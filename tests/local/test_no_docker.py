@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def test_what_needs_an_image_is_skipped_and_what_is_not_enforced_is_said(place: 
     why = "incompatible: needs an image (debian:bookworm-slim), and there is no Docker"
     assert found["boxed"]["failure"]["message"] == why
     assert why in done.stdout
-    assert found["limited"]["notes"] == ["not enforced in a local sandbox: the limit of memory"]
+    assert found["limited"]["notes"] == [
+        "not promised by the sandbox local: memory, out_of_memory: namespaces have no limits"
+    ]
     planned = run(place, "more.bench.yaml", "--bench-sandbox=local", "--bench-plan")
     assert "1 trials would run, 0 would be reused, 2 would be skipped" in planned.stdout
 
@@ -211,3 +214,32 @@ def test_mistakes_are_one_clear_line(place: Path) -> None:
         == "local"
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_sandbox_of_ones_own_has_settings_and_its_results_note_what_it_does_not_promise(
+    tmp_path: Path,
+) -> None:
+    """The example, which is no longer than 150 lines."""
+    example = Path(__file__).parents[2] / "conftest_examples" / "sandbox-provider"
+    assert len((example / "conftest.py").read_text().splitlines()) <= 150
+    place = tmp_path / "own"
+    shutil.copytree(example, place, ignore=shutil.ignore_patterns("reports", "__pycache__"))
+    (tmp_path / "roots").mkdir()
+    ours = ("--bench-sandbox=unshare", f"--bench-sandbox-option=place={tmp_path / 'roots'}")
+    done = run(place, ".", *ours, "--bench-agent=oracle", "--bench-agent=nop")
+    found = {result["agent"]["name"]: result for result in results(place)}
+    assert {name: one["outcome"] for name, one in found.items()} == {"oracle": "passed", "nop": "failed"}, (
+        done.stdout
+    )
+    note = "not promised by the sandbox unshare: memory, out_of_memory: it has namespaces alone"
+    assert [one["notes"][0].startswith(note) for one in found.values()] == [True, True]
+    assert [len(one["notes"]) for one in found.values()] == [1, 1]
+    assert list((tmp_path / "roots").iterdir()) == []
+    (job,) = place.glob("reports/jobs/*/job.json")
+    assert json.loads(job.read_text())["config"]["sandbox_options"] == {"place": str(tmp_path / "roots")}
+    parts = found["oracle"]["signature"]["parts"]
+    assert parts["sandbox_options"] == f"place={tmp_path / 'roots'}"
+    wrong = run(place, ".", *ours, "--bench-sandbox-option=plce=/tmp")
+    why = "--bench-sandbox-option: sandbox 'unshare' has no setting 'plce'; did you mean 'place'?"
+    assert (wrong.returncode, why in wrong.stdout) == (4, True)
+    assert len([*place.glob("reports/jobs/*/job.json")]) == 1

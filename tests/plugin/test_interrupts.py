@@ -118,6 +118,7 @@ def test_in_the_middle_of_a_job_what_has_ended_is_kept(bench: Bench, workers: tu
     process.send_signal(signal.SIGHUP)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2, output
+    assert "/pytest_benchjobs/" not in output
     status, files, rows = _written(bench)
     assert (status, files) == ("cancelled", {"many.bench.yaml::quick[oracle]": "passed"})
     assert rows == files

@@ -281,6 +281,10 @@ def test_a_mistake_anywhere_is_one_line_and_nothing_is_made(bench: Bench) -> Non
         ("--bench-env-file=keys.env", "--bench-env-file: keys.env:1: KEY=VALUE is expected*"),
         ("--bench-sandbox=fakee", "--bench-sandbox: there is no sandbox 'fakee'; did you mean 'fake'?"),
         (
+            "--bench-sandbox-option=place=x",
+            "--bench-sandbox-option: sandbox 'fake' has no setting 'place'; it has none",
+        ),
+        (
             "--bench-runtime=runsc",
             "--bench-runtime: there is no runtime 'runsc'; sandbox 'fake' has no runtimes",
         ),

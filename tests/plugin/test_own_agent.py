@@ -90,6 +90,7 @@ def test_a_wrong_agent_file_is_told_and_stops_only_who_names_its_agent(mine: Ben
     result = mine.run("--bench-agent", "theirs")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --bench-agent: {where}"])
+    result.stderr.no_fnmatch_line("*/wrong.agent.toml*")
 
 
 def test_an_interpreter_that_the_image_lacks_is_named(mine: Bench) -> None:

@@ -327,6 +327,7 @@ def test_trials_that_were_kept_are_graded_by_the_scorers_of_now(project: Project
     project.write(wrong="grep -q 1 out.txt")
     done = project.benchjobs("rescore", "last")
     assert "2 of 4 trials were kept; the others are skipped\n" in done.stderr
+    assert "other scores now: wrong[oracle] 0.0 -> 1.0" in done.stdout
     assert project.ran() == []
     assert project.outcomes() == {"right": "skipped", "slow": "skipped", "wrong": "passed", "broken": "error"}
     record = project.job()

@@ -192,6 +192,19 @@ def test_a_shard_with_nothing_to_run_is_no_mistake(letters: Bench, workers: tupl
     )
 
 
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_a_shard_from_which_nothing_is_chosen_is_no_mistake(letters: Bench, workers: tuple[str, ...]) -> None:
+    letters.manifest({"a": "echo score=0", "b": "echo score=1"}, "benchmarks/letters.bench.yaml")
+    assert letters.run("benchmarks", "--bench-agent=oracle").ret == 1
+    job = letters.job()["job"]["id"]
+    for choice in (f"--bench-from={job}:failed", "--lf"):
+        ended = [
+            letters.run("benchmarks", "--bench-agent=oracle", choice, f"--bench-shard={part}/2", *workers).ret
+            for part in (1, 2)
+        ]
+        assert sorted(ended) == [0, 1], choice
+
+
 def test_shards_are_balanced_by_durations(letters: Bench) -> None:
     scenario = {"benchmark": "letters", "agent": "oracle", "scores": [1.0], "passed": 1}
     times = {"s0": 100.0, "s1": 30.0, "s2": 30.0, "s3": 30.0}

@@ -86,7 +86,7 @@ class Registry:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, on a machine of a kind that is always the same."""
     monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(packages, "platform", lambda: "linux-x64")
+    monkeypatch.setattr(packages.host, "machine", lambda: "x86_64")
     return tmp_path / "cache" / "agents"
 
 

@@ -62,6 +62,7 @@ def test_the_list_is_a_table(here: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0] == ["NAME", "VERSION", "FETCHED", "KEY", "ABOUT"]
     assert ["mini", "1.0.0", "no", "no", "Small"] in lines
     assert [words[:4] for words in lines if words[0] == "nop"] == [["nop", "-", "-", "-"]]
+    assert " ".join(lines[-1]) == "pytest knows those of a conftest.py, too."
 
 
 def test_one_is_shown_with_what_was_fetched(
@@ -116,7 +117,7 @@ def test_an_archive_stands_in_for_the_network(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "minni"], "benchjobs: there is no agent 'minni' here; did you mean 'mini'?"),
+        (["show", "minni"], "benchjobs: there is no agent 'minni' here (pytest knows those of a conftest.py, too); did you mean 'mini'?"),
         (["fetch", "nop"], "benchjobs: nop needs no fetching"),
         (["fetch", "mini@"], "benchjobs: no version after '@' in 'mini@'"),
         (["fetch", "mini", "codex", "--from", "mini.agent.toml"], "benchjobs: --from: name one agent at a time."),

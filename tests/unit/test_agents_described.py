@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY
 from pytest_benchjobs.model.errors import AgentSetupFailed, InfrastructureError, InputError, InputErrors
 from pytest_benchjobs.sandbox.protocol import File
 
-from .packages import Registry, package
+from .packages import Registry, integrity, package
 from .packages import cache as cache
 from .packages import registry as registry
 from .records import trial
@@ -151,6 +152,45 @@ def test_a_job_fetches_what_it_needs_before_it_begins(
     assert said[0] == "mini 1.0.0: fetching mini@1.0.0"
     with pytest.raises(InfrastructureError, match=r"npm cannot fetch mini@2\.0\.0"):
         ensure(agents, [AgentSpec.parse("mini@2.0.0:gpt-5")], said.append)
+
+
+ELSEWHERE = MINI.replace('npm = "mini@{version}"', 'npm = "mini-{platform}@{version}"')
+X64, ARM64 = (b"\x7fELF\2\1\1" + bytes(9) + b"\2\0" + machine + b"\0" for machine in (b"\x3e", b"\xb7"))
+
+
+def test_an_agent_is_fetched_and_mounted_for_the_machine_of_the_sandboxes(
+    tmp_path: Path, cache: Path, registry: Registry
+) -> None:
+    for platform, program in (("linux-x64", X64), ("linux-arm64", ARM64)):
+        registry.add(f"mini-{platform}@1.0.0", {"bin/mini": program})
+    mini, spec = _described(tmp_path, ELSEWHERE), AgentSpec.parse("mini:gpt-5")
+    for machine, program in (("aarch64", ARM64), (None, X64), ("aarch64", ARM64)):
+        ensure({"mini": mini}, [spec], lambda _line: None, lambda: machine)  # noqa: B023
+        call = dataclasses.replace(_call("mini:gpt-5"), machine=lambda: machine)  # noqa: B023
+        command = mini.prepare(call)
+        assert command is not None
+        assert (command.mounts[0].source / "bin/mini").read_bytes() == program
+        assert command.identity == "mini 1.0.0", "it is part of signatures"
+    assert registry.calls == ["mini-linux-arm64@1.0.0", "mini-linux-x64@1.0.0"]
+    (package(platform="linux-arm64").files / "bin/mini").unlink()
+    lost = r"has lost bin/mini; run: benchjobs agents fetch mini --platform linux-arm64$"
+    with pytest.raises(AgentSetupFailed, match=lost):
+        mini.prepare(dataclasses.replace(call, machine=lambda: "aarch64"))
+
+
+def test_an_agent_without_a_program_for_the_sandboxes_is_an_error_before_the_first_trial(
+    tmp_path: Path, cache: Path, registry: Registry
+) -> None:
+    digest = integrity(registry.add("mini-linux-x64@1.0.0"))
+    text = ELSEWHERE.replace(
+        "[parameters.steps]", f'archives = {{ linux-x64 = "{digest}" }}\n[parameters.steps]'
+    )
+    mini = {"mini": _described(tmp_path, text)}
+    ensure(mini, [AgentSpec.parse("mini:gpt-5")], lambda _line: None, lambda: "x86_64")
+    wrong = r"^mini 1\.0\.0 has no program for linux-arm64, the platform of the sandboxes; it has those for linux-x64\. "
+    with pytest.raises(InfrastructureError, match=wrong):
+        ensure(mini, [AgentSpec.parse("mini:gpt-5")], lambda _line: None, lambda: "aarch64")
+    assert registry.calls == ["mini-linux-x64@1.0.0"]
 
 
 def test_what_npm_brings_has_to_be_what_was_asked_for(

@@ -12,7 +12,7 @@ from pytest_benchjobs.agents.given import given_agents
 from pytest_benchjobs.agents.starting import not_started, start_fault, with_problem
 from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.report.documents.machine import Health
+from pytest_benchjobs.model.finding import Health
 from pytest_benchjobs.sandbox.protocol import Mount
 
 from .jobs import run

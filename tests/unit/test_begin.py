@@ -110,7 +110,7 @@ def test_where_no_job_can_be_kept_nothing_is_left(tmp_path: Path, monkeypatch: p
         raise ResultsUnwritable("read-only")
 
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"no job can be stored in .*/file"):
+    with pytest.raises(InputError, match=r"no job can be stored in .*/file: [^\[/]*; name another"):
         begin(request(tmp_path / "file"))
     monkeypatch.setattr(History, "save_job", refuses)
     with pytest.raises(InputError, match=r"no job can be stored in .*: read-only"):

@@ -13,7 +13,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthCheck, Scenario, ScorerSpec
 from pytest_benchjobs.sandbox.bubblewrap import machine, provider
 from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
-from pytest_benchjobs.sandbox.bubblewrap.sandbox import not_enforced
+from pytest_benchjobs.trial.promises import unkept
 
 from .records import scenario_of
 
@@ -65,11 +65,21 @@ def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], w
 
 
 def test_limits_that_nobody_enforces_are_named() -> None:
-    assert not_enforced(on_host()) == ()
-    (note,) = not_enforced(on_host(memory=1 << 20, cpus=1, pids=64))
-    assert note == "not enforced in a local sandbox: the limit of cpus, memory, pids"
-    note = not_enforced(on_host(memory=1 << 21, memory_request=1 << 20))[1]
-    assert note == "not guaranteed in a local sandbox: the request of memory"
+    def notes(**limits: Any) -> list[str]:
+        fresh = FreshContainer()
+        lacks = LocalProvider(current_owner()).lacks()
+        return unkept(scenario(on_host(**limits), fresh_container=fresh), "local", lacks)
+
+    assert notes() == []
+    first = "not promised by the sandbox local: "
+    assert notes(memory=1 << 20, cpus=1, pids=64) == [
+        f"{first}memory, out_of_memory, cpus, pids: namespaces have no limits"
+    ]
+    assert notes(memory_request=1 << 20) == [f"{first}memory: namespaces have no limits"]
+    assert notes(user="nobody", network="allowlist") == [
+        f"{first}users: there is only root",
+        f"{first}network_allowlist: there are only `public` and `none`",
+    ]
 
 
 def test_another_release_of_the_system_is_another_image(

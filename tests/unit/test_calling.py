@@ -130,6 +130,16 @@ FAULTS: tuple[Answer, ...] = (
 )
 
 
+def test_a_way_to_an_engine_elsewhere_may_break_more_often(who: Patient) -> None:
+    broken, put = [ConnectionResetError("reset")] * 12, ("PUT", "/containers/c/archive")
+    things = {C: (200, _container("running"))}
+    far = Engine(*broken, "done", things=things)
+    far.host = "tcp://there:2376"
+    assert _made(who, far, *put) == "done"
+    with pytest.raises(FilesRefused, match="5 times in a row"):
+        _made(who, Engine(*broken, things=things), *put)
+
+
 # What came of it
 
 

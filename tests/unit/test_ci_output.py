@@ -139,8 +139,8 @@ class TestGateConsole:
         passed = "passed 5 of 5 before, 0 of 3 now"
         assert lines == [
             ("broke: 3", "red"),
-            (f"  texts/two [other]: 1 -> 0, {passed}, p=0.500, critical", None),
-            (f"  texts/one [codex:gpt-5.5]: 1 -> 0.25, {passed}, p=0.750", None),
+            (f"  texts/two [other]: 1 -> 0, {passed}, p=0.500 alone, critical", None),
+            (f"  texts/one [codex:gpt-5.5]: 1 -> 0.25, {passed}, p=0.750 adjusted", None),
             (
                 (
                     f"  texts/three [codex:gpt-5.5]: 1 -> 0, {passed}, known: quarantine (x)"
@@ -149,7 +149,7 @@ class TestGateConsole:
                 None,
             ),
             ("fixed: 1", "green"),
-            (f"  texts/one: 1 -> 0.25, {passed}, p=0.750", None),
+            (f"  texts/one: 1 -> 0.25, {passed}, p=0.750 adjusted", None),
         ]
         crashed = change("one", 1.0, 1.0, now_passed=2)
         (line,) = [

@@ -12,7 +12,7 @@ import pytest
 from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.job.dead_jobs import recover
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.report.documents.machine import Health
+from pytest_benchjobs.model.finding import Health
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +53,15 @@ def test_draining_ends_with_the_stream() -> None:
             threading.Thread(target=theirs.sendall, args=(_frame(b"a" * 1000),)).run()
         assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 5) is Drained.ENDED
     assert bytes(output) == b"a" * 1000
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError, BlockingIOError])
+def test_draining_ends_where_another_thread_shuts_the_connection_down(error: type[OSError]) -> None:
+    def recv_into(_buffer: object) -> int:
+        raise error
+
+    connection: Any = SimpleNamespace(settimeout=lambda seconds: None, recv_into=recv_into)
+    assert drain(connection, Demultiplexer(lambda _: None), time.monotonic() + 5) is Drained.ENDED
 
 
 def test_draining_ends_at_the_deadline_even_if_output_never_stops() -> None:

@@ -217,7 +217,9 @@ def test_a_note_says_why_a_cost_is_unknown(
     assert usage_notes(report) == notes
 
 
-def test_a_note_counts_the_calls_that_the_steps_lack() -> None:
-    report = RouteReport(Usage(), None, None, {}, {}, None, left_out=3)
-    kept = "these are made of up to 10,000 calls and 64 MB"
-    assert usage_notes(report) == [f"3 call(s) of models are not in the steps: {kept}"]
+def test_notes_count_calls_that_were_sent_again_and_those_that_the_steps_lack() -> None:
+    report = RouteReport(Usage(), None, None, {}, {}, None, left_out=3, sent_again=2)
+    assert usage_notes(report) == [
+        "2 call(s) of models were sent again, and counted once, as a kept connection ended without an answer",
+        "3 call(s) of models are not in the steps: these are made of up to 10,000 calls and 64 MB",
+    ]

@@ -130,7 +130,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     )
     events = Events()
     services = SimpleNamespace(
-        engine=engine, events=events, storage=storage, forget=forgotten.append, network=network
+        engine=engine,
+        events=events,
+        storage=storage,
+        forget=forgotten.append,
+        network=network,
+        is_podman=False,
     )
     with on_behalf_of(Caller()):
         yield Bench(client, events, services, forgotten, watched)
@@ -396,6 +401,18 @@ def test_an_engine_that_lost_a_command_lost_all(bench: Bench) -> None:
 
 
 # After the agent
+
+
+def test_the_time_of_an_engine_elsewhere_is_what_it_says_now(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "local", False)
+    bench.client.says |= {
+        "inspect_container": {"Created": "2026-01-01T00:00:01Z"},
+        "info": {"SystemTime": "2026-01-01T00:00:09.250000001Z"},
+    }
+    created, now = bench.sandbox().clock()
+    assert now - created == 9.25  # a second of it before the container was made
 
 
 def _row(pid: int, command: str, parent: int = 1) -> Process:

@@ -51,6 +51,7 @@ def _created(
         owner=OWNER,
         events=None,
         machine=lambda: machine,
+        is_podman=False,
         engine=SimpleNamespace(client=client, host="unix:///x", get=lambda _: {} if there else None),
         network=SimpleNamespace(of=lambda wanted, _: Joinable(f"net-{wanted}", "a note")),
         images=SimpleNamespace(forget=forgotten.append),
@@ -151,14 +152,14 @@ def test_why_a_container_cannot_be_created() -> None:
 @pytest.mark.parametrize(
     ("layer", "shell", "shares"), [(False, True, True), (True, True, False), (True, False, None)]
 )
-def test_a_runtime_that_keeps_files_in_a_layer_of_its_own_is_found(
+def test_a_runtime_that_does_not_see_what_the_engine_puts_in_is_found(
     layer: bool, shell: bool, shares: bool | None
 ) -> None:
     files: dict[str, bytes] = {}
 
-    def execute(_argv: object, **_: object) -> ExecResult:
-        if shell and not layer:
-            files["/bench-out"] = files["/bench-in"]
+    def execute(argv: tuple[str, ...], **_: object) -> ExecResult:
+        if shell and "/bench-out" in argv[-1]:
+            files["/bench-out"] = b"" if layer else files["/bench-in/x"]
         return ExecResult(0, timed_out=False, seconds=0.0, started=shell)
 
     sandbox: Any = SimpleNamespace(

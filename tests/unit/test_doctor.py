@@ -21,7 +21,8 @@ import yaml
 from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
-from pytest_benchjobs.report.documents.machine import Finding, Health
+from pytest_benchjobs.model.finding import Finding, Health, ok, problem
+from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
 from pytest_benchjobs.sandbox.docker import health
 from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
@@ -45,7 +46,7 @@ GB = 1 << 30
 
 def _facts(**changes: object) -> EngineFacts:
     facts = {
-        "version": "28.1", "api": "1.49", "storage_driver": "overlay2", "root": "/", "local": True, "cpus": 1,
+        "name": "Docker Engine", "version": "28.1", "api": "1.49", "storage_driver": "overlay2", "root": "/", "local": True, "cpus": 1,
         "memory": 2 * GB, "unsupported": (), "skew": 0.1, "abandoned": 0, "images": (),
         "runtimes": ("runc", "runsc"),
     }  # fmt: skip
@@ -53,7 +54,7 @@ def _facts(**changes: object) -> EngineFacts:
 
 
 def _engine(**changes: object) -> dict[str, Finding]:
-    return {finding.check: finding for finding in findings.engine(_facts(**changes))}
+    return {finding.check: finding for finding in health.engine(_facts(**changes))}
 
 
 @pytest.fixture
@@ -100,9 +101,37 @@ def test_its_document_fits_its_schema(
     assert (health["engine"], health["results"], health["data"]) == ("problem", "ok", "skipped")
 
 
+@pytest.mark.usefixtures("no_engine")
+def test_it_asks_about_the_sandboxes_that_the_project_uses(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(self: LocalProvider) -> None:
+        raise EngineUnavailable("there is no program bwrap: install bubblewrap")
+
+    def engine_line(*arguments: str) -> str:
+        run("doctor", *arguments)
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "engine")
+        return line
+
+    monkeypatch.setattr(LocalProvider, "check", check)
+    assert "no Docker Engine answers" in engine_line()
+    for key in ("bench_sandbox = local", "bench_no_docker = true"):
+        (here / "pytest.ini").write_text(f"[pytest]\n{key}\n")
+        assert "there is no program bwrap -> install bubblewrap" in engine_line()
+    assert "no Docker Engine answers" in engine_line("--sandbox", "docker")
+    (here / "pytest.ini").write_text("[pytest]\nbench_sandbox = pods\n")
+    assert engine_line().startswith("skipped")
+    monkeypatch.setattr(LocalProvider, "check", lambda self: None)
+    monkeypatch.setattr(LocalProvider, "findings", lambda self: iter([ok("engine", "bubblewrap works")]))
+    run("doctor", "--sandbox", "local")
+    assert "not kept: images (it runs the programs of this machine)" in capsys.readouterr().out
+
+
 def test_an_engine_that_is_well_has_nothing_to_cure() -> None:
     assert {finding.health for finding in _engine().values()} == {Health.OK}
     assert _engine()["engine"].found == "Docker Engine 28.1, API 1.49, overlay2, 1 CPU, 2.0 GB of memory"
+    podman = _engine(name="Podman")
+    assert podman["engine"].found.startswith("Podman 28.1, ")
     assert _engine()["runtimes"].found.startswith("runc, runsc; ")
 
 
@@ -125,7 +154,7 @@ def test_kept_file_systems_of_other_projects_are_counted_apart(tmp_path: Path) -
 
 
 def test_a_full_disk_of_the_engine_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "ROOM_FOR_IMAGES", 1 << 60)
+    monkeypatch.setattr(health, "ROOM_FOR_IMAGES", 1 << 60)
     found = _engine()["engine disk"]
     assert found.health is Health.PROBLEM
     assert "gc --kept" in str(found.cure)
@@ -134,14 +163,14 @@ def test_a_full_disk_of_the_engine_is_a_problem(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_dead_processes_left_is_a_problem() -> None:
     said = "3 objects of dead processes in the engine"
-    assert _engine(abandoned=3)["left-overs"] == findings.problem("left-overs", said, "benchjobs gc")
+    assert _engine(abandoned=3)["left-overs"] == problem("left-overs", said, "benchjobs gc")
 
 
 def test_limits_without_effect_are_a_problem_whoever_says_so() -> None:
-    assert findings.limits((), ()).health is Health.OK
-    assert findings.limits((), None).health is Health.SKIPPED
-    assert findings.limits(("pids",), None).found.startswith("not enforced: pids;")
-    assert findings.limits(("pids",), ("memory", "pids")).found.startswith("not enforced: memory, pids;")
+    assert health.limits((), ()).health is Health.OK
+    assert health.limits((), None).health is Health.SKIPPED
+    assert health.limits(("pids",), None).found.startswith("not enforced: pids;")
+    assert health.limits(("pids",), ("memory", "pids")).found.startswith("not enforced: memory, pids;")
 
 
 def test_a_results_directory_that_refuses_is_a_problem(tmp_path: Path) -> None:
@@ -166,13 +195,13 @@ def test_a_full_disk_or_a_network_file_system_of_results_is_named(
 
 def test_the_history_is_looked_at_and_not_touched(tmp_path: Path) -> None:
     path = Layout(tmp_path).history
-    assert findings.history(path) == findings.ok("history", "none yet")
+    assert findings.history(path) == ok("history", "none yet")
     JobBundle.create(tmp_path, record(tmp_path))
     assert findings.history(path).cure == "benchjobs db rebuild"
     with History(path) as history:
         assert findings.history(path).found == "it lacks 1 job"
         history.save_job(record(tmp_path))
-    assert findings.history(path) == findings.ok("history", f"schema {len(migrations())}, 1 job, whole")
+    assert findings.history(path) == ok("history", f"schema {len(migrations())}, 1 job, whole")
 
     def version(number: int) -> None:
         connection = sqlite3.connect(path)
@@ -219,7 +248,7 @@ def test_a_job_that_died_is_a_problem_and_one_that_ended_is_none(tmp_path: Path)
     JobBundle.create(tmp_path, record(tmp_path, **dead, id="20261121-054712-000002", status="completed"))
     JobBundle.create(tmp_path, record(tmp_path, owner=here, id="20261121-054712-000003"))
     assert list(findings.jobs(tmp_path)) == [
-        findings.problem("jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover")
+        problem("jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover")
     ]
 
 
@@ -290,7 +319,7 @@ def test_benchmarks_that_can_be_read_are_counted(tmp_path: Path) -> None:
         "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
         "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
     )
-    assert list(findings.data([tmp_path])) == [findings.ok("data", "1 scenario in 1 file or task")]
+    assert list(findings.data([tmp_path])) == [ok("data", "1 scenario in 1 file or task")]
     missing = [*findings.data([tmp_path / "nowhere", tmp_path / "neither"])]
     assert [one.health for one in missing] == [Health.PROBLEM, Health.PROBLEM]
 
@@ -303,10 +332,10 @@ def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problem
         '[[known]]\nscenario = "b"\nreason = "r"\nuntil = 2027-03-01\n'
     )
     two = "2 known failures in bench-known.toml"
-    assert list(findings.known(path, datetime.date(2027, 1, 16))) == [findings.ok("known", two)]
+    assert list(findings.known(path, datetime.date(2027, 1, 16))) == [ok("known", two)]
     soon = f"{two}; expiring soon: bench-known.toml:1 on 2027-01-31"
     for day in (17, 31):
-        assert list(findings.known(path, datetime.date(2027, 1, day))) == [findings.ok("known", soon)]
+        assert list(findings.known(path, datetime.date(2027, 1, day))) == [ok("known", soon)]
     (ended,) = findings.known(path, datetime.date(2027, 2, 1))
     assert ended.health is Health.PROBLEM
     assert ended.found.startswith(f"{path}:4: known[0].until: a: its failure was accepted until 2027-01-31")
@@ -342,5 +371,5 @@ def test_the_clock_of_the_engine_is_read_with_its_zone_and_nanoseconds(
     monkeypatch.setattr(health.time, "time", lambda: 100.0)
     client = SimpleNamespace(version=dict, info=lambda: {"SystemTime": told}, images=list)
     engine = SimpleNamespace(client=client, guard=contextlib.nullcontext, host="unix:///x")
-    provider: Any = SimpleNamespace(engine=engine)
+    provider: Any = SimpleNamespace(engine=engine, services=SimpleNamespace(is_podman=False))
     assert health.engine_facts(provider, OWNER).skew == pytest.approx(skew)

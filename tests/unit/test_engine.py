@@ -41,7 +41,7 @@ from ..support import until
 class Scripted:
     """A socket that gives each caller the next answer, and keeps what they sent; `states` are answered by path."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.asked: list[bytes] = []
         self.answers: list[bytes] = []
         self.states: dict[str, bytes] = {
@@ -50,8 +50,9 @@ class Scripted:
         }
         self.connections = 0
         self.ended = 0
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(path))
+        self._listening = socket.socket(socket.AF_INET if path is None else socket.AF_UNIX)
+        self._listening.bind(("127.0.0.1", 0) if path is None else str(path))
+        self.address = self._listening.getsockname()
         self._listening.listen(5)
         self._opened: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
@@ -149,15 +150,33 @@ def test_what_the_engine_does_not_know_is_nothing_and_half_an_answer_or_a_fault_
     assert scripted.answers == []
 
 
-def test_who_hangs_up_whatever_is_asked_is_no_engine(engine: Engine, scripted: Scripted) -> None:
-    scripted.states = {"/_ping": b""}
-    scripted.answers.append(b"")
+def test_who_hangs_up_whatever_is_asked_is_no_engine(
+    engine: Engine, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.states = {"/_ping": b"", "/version": b""}
+    monkeypatch.setattr(calling, "_FIRST", 0.5)
     with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix://"):
         engine.check()
 
 
+@pytest.mark.parametrize("far", [False, True])
+def test_an_engine_whose_first_connections_break_is_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, far: bool
+) -> None:
+    scripted = Scripted(None if far else path)
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{scripted.address[1]}" if far else f"unix://{path}")
+    scripted.states, version = {}, http(200, {"ApiVersion": "1.47"})
+    scripted.answers += [b"", b"", b"", version, version]
+    engine = Engine()
+    engine.check()
+    engine.close()
+    scripted.close()
+
+
 def test_without_a_socket_there_is_no_engine(engine: Engine) -> None:
-    with pytest.raises(EngineUnavailable, match=r"no Docker Engine answers at unix://.*start it"):
+    with pytest.raises(
+        EngineUnavailable, match=r"no .* answers at unix://.*: start it there, or correct DOCKER"
+    ):
         engine.check()
 
 

@@ -170,7 +170,7 @@ def test_a_mistake_is_one_line(cli: Cli, arguments: list[str]) -> None:
 def test_the_form_is_that_of_the_file(cli: Cli, tmp_path: Path) -> None:
     cli.make(JOB, {"oracle": {"count": "P"}})
     csv_begins = "schema_version,"
-    for name, begins in (("a.csv", csv_begins), ("a.jsonl", '{"schema_version"'), ("a.txt", csv_begins)):
+    for name, begins in (("a.csv", csv_begins), ("a.jsonl", '{"schema_version"')):
         cli("export", "last", "--out", tmp_path / name)
         assert (tmp_path / name).read_text().startswith(begins)
     assert cli("export", "last").out.startswith(csv_begins)
@@ -245,10 +245,10 @@ def test_parquet_without_pyarrow_names_the_cure(
     )
 
 
-def test_an_unknown_suffix_is_told(cli: Cli, tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_refused_without_a_format(cli: Cli, tmp_path: Path) -> None:
     cli.make(JOB, {"oracle": {"count": "P"}})
-    assert (
-        "t.xlsx: written as CSV; --format, or a name in .csv, "
-        in cli("export", JOB, "--out", tmp_path / "t.xlsx").err
+    assert "t.xlsx: unknown suffix .xlsx; name a file in .csv, " in cli.refused(
+        "export", JOB, "--out", tmp_path / "t.xlsx"
     )
+    assert not (tmp_path / "t.xlsx").exists()
     assert cli("export", JOB, "--out", tmp_path / "t.xlsx", "--format", "csv").err == ""

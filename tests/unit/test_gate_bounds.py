@@ -148,7 +148,7 @@ def test_a_regression_that_was_found_is_not_called_undetectable() -> None:
         ([[1.0]] * 8, "with this many attempts, a gate turns red when 5 of 8 scenarios fail in all attempts"),
         ([[1.0], [0.0]] * 4, "no gate can turn red, even if every attempt fails: the mean score is 0.5"),
         ([[1.0, 0.0, 1.0]], "no gate can turn red by 1 scenario of 3 attempts"),
-        ([[1.0, 0.0, 1.0]] * 4, "with this many attempts, a gate turns red only when nearly all of 4 scenarios"),
+        ([[1.0, 0.0, 1.0]] * 4, "with this many attempts, a gate turns red only when nearly all attempts of 4 scenarios fail"),
     ],
 )  # fmt: skip
 def test_a_baseline_tells_what_turns_a_gate_red(scores: list[list[float]], told: str) -> None:

@@ -312,6 +312,7 @@ def test_a_connection_that_ends_instead_of_an_answer_costs_nothing(
     assert lines.lines == [0, 0, 1]
     assert lines.heard[1][1:] == lines.heard[2][1:]
     assert (report.usage.calls, report.unfinished) == (1 if method == "GET" else 2, 0)
+    assert (report.sent_again, report.carried["sent_again"]) == ((0, 0) if method == "GET" else (1, 1))
     assert report.usage.cost_usd is not None
     assert report.ending is None
 

@@ -197,3 +197,32 @@ def circles(graph: Graph) -> list[list[str]]:
     _, groups = scipy.sparse.csgraph.connected_components(numpy.array(leads), connection="strong")
     found = [[name for name, of in zip(names, groups, strict=True) if of == group] for group in set(groups)]
     return [circle for circle in found if len(circle) > 1]
+
+
+def test_nothing_outside_of_the_room_of_sandboxes_knows_an_engine_by_name() -> None:
+    """But in texts for people, and in names of a format: `dockerfile`, `docker_image`, `no_docker` of options."""
+    engines = re.compile(r"(?i)bubblewrap|bwrap|podman|docker(?!file|_image|hub)")
+    formats = {
+        "settings": {"no_docker"},
+        "sources": {"COMPOSE_FILE"},
+    }
+    found = {
+        f"{name}: {word}"
+        for name, tree in sources().items()
+        if not name.startswith("sandbox.")
+        for node in ast.walk(tree)
+        for word in _identifiers(node)
+        if engines.search(word) and word not in formats.get(name.partition(".")[0], ())
+    }
+    assert sorted(found) == []
+
+
+def _identifiers(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word) | ast.keyword(arg=str(word)):
+            yield word
+        case ast.FunctionDef(name=word) | ast.AsyncFunctionDef(name=word) | ast.ClassDef(name=word):
+            yield word
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (one.name for one in names)
+            yield getattr(node, "module", None) or ""

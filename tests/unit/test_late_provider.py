@@ -25,7 +25,7 @@ class Provider:
         if self._problem is not None:
             raise self._problem
 
-    def sweep(self) -> int:
+    def sweep(self, *, shared: bool = False) -> int:
         self.asked.append("sweep")
         return 7
 
@@ -33,7 +33,7 @@ class Provider:
         self.asked.append("close")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("supply", "weigh"):
+        if name.startswith("_") or name == "builder":
             raise AttributeError(name)
 
         def answer(*_: Any, **__: Any) -> str:
@@ -45,6 +45,10 @@ class Provider:
 
 class WithImages(Provider):
     """Its sandboxes need images."""
+
+    @property
+    def builder(self) -> WithImages:
+        return self
 
     def supply(self, *_: Any) -> str:
         return "supply"

@@ -400,6 +400,15 @@ def test_loading_knows_an_unknown_id_and_keeps_the_file_as_first_read(manifest: 
         manifest.load("biuld")
 
 
+def test_a_file_that_is_gone_since_it_was_listed_is_a_mistake_when_the_scenario_is_loaded(
+    manifest: Manifest,
+) -> None:
+    manifest.refs()
+    (manifest.path.parent / "gold.patch").unlink()
+    with pytest.raises(InputErrors, match=r"no file 'gold\.patch'"):
+        manifest.load("build")
+
+
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files that were parsed."""

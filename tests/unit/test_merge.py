@@ -401,6 +401,9 @@ def test_ids_of_an_earlier_version_are_those_of_the_same_trials(
         (["1/3", "2/3", "split"], ""),
         (["1/3", "split"], "2 of 3 shards: 2/3 is missing"),
         (["1/3", "", "split"], "2 of 3 shards: 2/3 is missing"),
+        # Nor are they there because a job of another benchmark, or one of an earlier version, is.
+        (["1/3", "other", "split"], "2 of 3 shards: 2/3 is missing"),
+        (["1/3", "old", "split"], "2 of 3 shards: 2/3 is missing"),
     ],
 )
 def test_a_shard_that_nobody_brought_is_missed(
@@ -409,9 +412,15 @@ def test_a_shard_that_nobody_brought_is_missed(
     split = split_of(2, 1, 0) if "split" in parts else None
     roots = []
     for number, shard in enumerate(part for part in parts if part != "split"):
-        config = JobConfig(directory=there, shard=shard or None)
-        job = f"20261121-05471{number}-4f9a2c"
-        roots.append(make(there, made(f"s{number}"), job=job, config=config, planned=1, split=split).root)
+        cut = {"other": None, "old": "1/1"}.get(shard, shard or None)
+        about = {
+            "config": JobConfig(directory=there, shard=cut),
+            "job": f"20261121-05471{number}-4f9a2c",
+            "benchmarks": ("b" if shard == "other" else "a",),
+            "split": None if shard == "old" else split,
+            "planned": 9 if shard == "other" else 1,
+        }
+        roots.append(make(there, made(f"s{number}"), **about).root)  # type: ignore[arg-type]
     one = JobBundle.open(here, merging.make_one("all", roots).job).read()
     assert one.status is (JobStatus.CANCELLED if lost else JobStatus.COMPLETED)
     assert str(one.message).partition("; ")[2] == lost

@@ -44,6 +44,12 @@ def test_another_refusal_is_the_engines(error: Exception) -> None:
         Processes(Refusing(error), "4f").listed()  # type: ignore[arg-type]
 
 
+def test_podman_that_finds_no_list_has_all_ended() -> None:
+    processes = Processes(Refusing(EngineRefused("no such process")), "4f", podman=True)  # type: ignore[arg-type]
+    assert processes.others() is None
+    assert not processes.end_all(), "only a new start ends what is left"
+
+
 class Engine:
     """Lists what it is told to; a signal to the first process changes its name as `obeys` says."""
 
@@ -86,6 +92,13 @@ def test_the_first_process_is_known_by_the_engines_number_and_not_by_what_it_say
     processes = _of(Engine(forged, (7, 10, "S", "sh", "sh -c x"), OURS))
     assert [row.pid for row in processes.listed()] == [10, 4, 7]
     assert [row.command for row in processes.others() or ()] == ["/bench/program first 300", "sh -c x"]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_numbers_of_a_kernel_of_the_containers_own_are_not_taken_for_those_of_the_machine(rows: int) -> None:
+    of_machine = (1, 0, "Ss", "init", "/sbin/init"), (12, 2, "S", "kworker", "[kworker]")
+    processes = _of(Engine(*of_machine[:rows], first=3576))
+    assert (processes.listed(), processes.others(), processes.end_all()) == ([], None, False)
 
 
 def test_what_has_died_and_was_not_buried_does_not_run() -> None:

@@ -141,6 +141,32 @@ def test_a_stream_finds_it_wherever_its_pieces_begin(secret: str, depth: int, si
 SECRET = "hunter2-hunter2"
 
 
+def test_a_whole_line_is_passed_on_at_once() -> None:
+    pieces: list[bytes] = []
+    stream = Redactor({"S": SECRET}).stream(pieces.append)
+    stream.write(b"begun\nwith hunter2-hunt")
+    assert pieces == [b"begun\n"]
+    stream.write(b"er2 in it\n> ")
+    assert b"".join(pieces) == b"begun\nwith [redacted:S] in it\n"
+    stream.close()
+    assert pieces[-1] == b"> "
+
+
+@pytest.mark.parametrize("secret", [PEM, SECRET * 5, "n\x9d\xb5" * 20])
+@pytest.mark.parametrize("quoting", QUOTINGS)
+@pytest.mark.parametrize("before", ["", "x ", "a\n", "\\"])
+def test_a_secret_of_several_lines_is_found_line_by_line(secret: str, quoting: str, before: str) -> None:
+    redactor = Redactor({"S": secret})
+    for text in (secret, QUOTINGS[quoting](secret)):
+        data = f"first\n{before}{text}\nlast\n".encode()
+        pieces: list[bytes] = []
+        stream = redactor.stream(pieces.append)
+        for line in data.splitlines(keepends=True):
+            stream.write(line)
+        stream.close()
+        assert b"".join(pieces) == redactor.redact(data)
+
+
 def test_names_of_files_hold_no_secret(tmp_path: Path) -> None:
     redactor = Redactor({"S": SECRET, "P": "half/of-a-path"})
     names = [

@@ -32,10 +32,14 @@ def test_a_program_that_ends_early_is_an_error_of_the_engine_or_of_the_sandbox(
 ) -> None:
     sandbox = Sandbox(status)
     runner = Runner(sandbox, None)  # type: ignore[arg-type]
-    monkeypatch.setattr(runner._frames, "write", lambda *_: None)
+
+    def write(*_: object) -> None:  # as the command of our program ends, so does the connection
+        sandbox.let_go.set()
+        raise ConnectionAbortedError("it broke")
+
+    monkeypatch.setattr(runner._frames, "write", write)
     runner._frames.ready.set()
     runner.await_hello()
-    sandbox.let_go.set()
     with pytest.raises(error, match=f"ended early, with status {status}"):
         runner.run(["x"], stdout=lambda _: None, stderr=lambda _: None)
     assert runner.has_ended

@@ -181,7 +181,7 @@ def test_a_directory_stands_for_its_python_files_and_is_never_empty_in_silence(p
     for command in (["list", "py"], ["validate", "--schema-only", "py"]):
         out = run(*command, status=1)
         assert "py: holds no *.bench.yaml" in out
-        assert "name a Python file that is called otherwise" in out
+        assert "a Python file with another name has to be named itself" in out
 
 
 def test_a_broken_file_hides_no_scenario_of_another(project: Path) -> None:

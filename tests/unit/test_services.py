@@ -136,7 +136,7 @@ def test_a_container_whose_entrypoint_is_never_ready_is_removed(
     container = SimpleNamespace(await_entrypoint=await_entrypoint, remove=lambda: done.append("removed"))
     provider = DockerProvider(OWNER)
     monkeypatch.setattr(EngineServices, "begin", lambda self: setattr(self, "network", None))
-    monkeypatch.setattr(provider.images, "resolve", lambda *_: None)
+    monkeypatch.setattr(provider.builder, "resolve", lambda *_: None)
     monkeypatch.setattr(provider, "_started", lambda *_: container)
     spec = SandboxSpec(environment=Environment(image="x"), labels={}, network="none", deadline=60)
     if ready:

@@ -27,4 +27,4 @@ def test_older_jobs_are_not_looked_at_when_nothing_was_kept_anywhere(
     with History.of(tmp_path) as history:
         history.save_trials([ended("F", job="job-3", kept="elsewhere:image")])
     assert run("shell", "count", "--dir", tmp_path) == 2
-    assert "did not run in Docker" in capsys.readouterr().err
+    assert "did not run in a sandbox that `benchjobs shell` can open" in capsys.readouterr().err

@@ -161,6 +161,14 @@ def test_without_the_benchmark_the_rest_is_shown(cli: Cli) -> None:
     assert "Last lines of the agent" in text
 
 
+def test_a_benchmark_in_python_is_named_in_place_of_its_statement(cli: Cli) -> None:
+    _job(cli)
+    (cli.directory.parent / "a.bench.yaml").unlink()
+    (path,) = cli.directory.glob("jobs/*/trials/oracle/count/1/result.json")
+    path.write_text(path.read_text().replace("a.bench.yaml", "test_a.py"))
+    assert "Statement\n  (in test_a.py, which this command does not import)\n" in _shown(cli)
+
+
 def test_a_job_is_answered_with_its_trials(cli: Cli) -> None:
     _job(cli)
     assert (

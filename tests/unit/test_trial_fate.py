@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -377,8 +378,7 @@ def _flown(
     def provider() -> FakeProvider:
         made.append(FakeProvider(OWNER))
         if supply is not None:
-            made[-1].supply = lambda job, config: supply  # type: ignore[attr-defined]
-            made[-1].weigh = made[-1].identify  # type: ignore[attr-defined]  # no job does
+            made[-1].builder = SimpleNamespace(supply=lambda job, config: supply)  # type: ignore[attr-defined]
         return made[-1]
 
     problems = Problems()

@@ -94,6 +94,7 @@ def test_several_trials_are_listed_to_choose_from(history: History) -> None:
     first, *listed = str(error.value).splitlines()
     assert first == f"'count' names 4 trials of job {NEW}; give the id of one:"
     assert "  a.bench.yaml::count[oracle-1]  passed" in listed
+    assert listed == sorted(listed)
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_every_trial_of_the_first_job(page: Page, real: str, jobs: RealJobs) -> 
     assert len(trials) == 48
     for trial in trials[::6]:
         page.open(real, "trial", job=jobs.first, id=trial)
-        assert "Timeline" in page.text
-        assert "Scorers" in page.text
+        assert "Timeline" in page.text, page.text
+        assert "Scorers" in page.text, page.text
 
 
 def test_steps_of_two_trajectories_side_by_side_and_played_back(

@@ -24,7 +24,7 @@ def outlook(side: Side) -> Iterator[str]:
         place = words.place(*key) if len(groups) > 1 else ""
         yield f"{place}{_least_loss(groups[key], len(groups))}"
     if len(groups) > _GROUPS:
-        yield f"and {len(groups) - _GROUPS} more benchmarks and agents"
+        yield f"the outlook of {words.count(len(groups) - _GROUPS, 'more pair')} of benchmark and agent is not shown"
 
 
 def _least_loss(cells: list[Cell], comparisons: int) -> str:
@@ -41,7 +41,11 @@ def _least_loss(cells: list[Cell], comparisons: int) -> str:
         return f"with this many attempts, a gate finds a drop of {words.Scale().amount(drop)} four times out of five"
     least = _broken(gone, alpha)
     if least is None:
-        return f"with this many attempts, a gate turns red only when nearly all of {gone.size} is lost"
+        what = words.count(len(cells), "scenario")
+        units = "" if gone.clusters is None else f", which count as {words.count(gone.units, 'cluster')},"
+        return (
+            f"with this many attempts, a gate turns red only when nearly all attempts of {what}{units} fail"
+        )
     return (
         f"with this many attempts, a gate turns red when {least} of {words.count(len(cells), 'scenario')} "
         f"{'fails' if least == 1 else 'fail'} in all attempts"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from enum import StrEnum
 from typing import Literal
 
 from ...model.base import Model
+from ...model.finding import Finding
 from . import Document
 
 
@@ -85,25 +85,6 @@ class SecretsDocument(Document):
     file: str
     """File with the names of all secrets, and the values that are not in the keyring."""
     secrets: tuple[SecretItem, ...]
-
-
-class Health(StrEnum):
-    """Result of one check of `doctor`."""
-
-    OK = "ok"
-    PROBLEM = "problem"
-    SKIPPED = "skipped"
-    """The check cannot be made from here; `found` says why."""
-
-
-class Finding(Model):
-    """One check of `doctor`."""
-
-    check: str
-    health: Health
-    found: str
-    cure: str | None = None
-    """How to fix a problem, if possible a command."""
 
 
 class DoctorDocument(Document):

@@ -226,7 +226,7 @@ class SummaryDocument(Document):
     """True if its process died. The status stays that of a running job until `recover`, or the next job, closes it."""
     in_flight: tuple[InFlight, ...]
     rescored: str | None = None
-    """For a rescore of only a part of a job: the means of the same trials, then and now."""
+    """For a rescore: the means of the same trials and the scores that changed, then and now."""
     config: JobConfig
     reproducibility: dict[str, Any]
     """argv, git commit and state, versions, platform."""

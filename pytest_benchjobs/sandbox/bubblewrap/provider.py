@@ -5,27 +5,28 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import platform
 import posixpath
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from ...model.environ import program_environment
 from ...model.errors import ContainerStartFailed, DiskFull, EngineUnavailable, ImageMissing
+from ...model.finding import Finding, ok
 from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
 from ...model.scenario import Scenario
 from ...system.cutting import beginning_of
+from ..memory import HostProvider
 from ..paths import DEFAULT_PATH, is_below
-from ..protocol import ImageRequest, Kept, SandboxSpec
+from ..protocol import ImageRequest, Promise, SandboxSpec
 from .machine import copy_settings, release
 from .namespaces import HOSTNAME, Contained, Tree
 from .sandbox import LocalSandbox, is_root
@@ -37,6 +38,21 @@ _READ_ONLY = (
 )  # fmt: skip
 """Directories of this machine or of the kernel, into which nothing is put."""
 _LOCAL, _HAS_ONLY = "and in a local sandbox", "and a local sandbox has only"
+_NO_CGROUP = "namespaces have no limits"
+_LACKS = {
+    Promise.IMAGES: "it runs the programs of this machine",
+    Promise.USERS: "there is only root",
+    Promise.MEMORY: _NO_CGROUP,
+    Promise.OUT_OF_MEMORY: _NO_CGROUP,
+    Promise.CPUS: _NO_CGROUP,
+    Promise.PIDS: _NO_CGROUP,
+    Promise.STORAGE: _NO_CGROUP,
+    Promise.DAEMONS: "processes end with the command that started them",
+    Promise.ALLOWLIST: "there are only `public` and `none`",
+    Promise.EVIDENCE: "programs are read-only",
+    Promise.KEEPING: "its directories are removed",
+    Promise.SERVICES: "there is no engine to start them",
+}
 _PREFIX = "benchjobs-local-"
 _OWNER = "owner.json"
 _SETTINGS = "etc"
@@ -47,7 +63,7 @@ _AS_ROOT = (
 )  # fmt: skip
 
 
-class LocalProvider:
+class LocalProvider(HostProvider):
     """Makes sandboxes with bubblewrap, from the programs of this machine. Thread-safe.
 
     `owner` is this process; its name is on everything that is made.
@@ -88,9 +104,14 @@ class LocalProvider:
                 "a Linux kernel that allows user namespaces, which containers and hardened systems may forbid"
             )
 
-    def machine(self) -> str:
-        """The architecture of this machine."""
-        return platform.machine()
+    def findings(self) -> Iterator[Finding]:
+        """Return the program that makes sandboxes, which worked in `check`."""
+        said = subprocess.run([_bwrap(), "--version"], capture_output=True, text=True, check=False)
+        yield ok("engine", f"{said.stdout.strip() or 'bubblewrap'} makes sandboxes, {release()}")
+
+    def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:  # noqa: ARG002
+        """Return what needs an engine."""
+        return _LACKS
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why a scenario is not for such sandboxes; None if it is."""
@@ -149,15 +170,7 @@ class LocalProvider:
                 raise
         return sandbox
 
-    def kept(self) -> list[Kept]:
-        """Nothing: local sandboxes are not kept."""
-        return []
-
-    def forget_kept(self, reference: str) -> bool:  # noqa: ARG002  nothing was
-        """Nothing was kept."""
-        return False
-
-    def sweep(self) -> int:
+    def sweep(self, *, shared: bool = False) -> int:  # noqa: ARG002  they share nothing
         """Remove what dead processes of this machine left behind; returns how many of them."""
         swept = 0
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

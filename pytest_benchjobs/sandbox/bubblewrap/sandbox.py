@@ -17,13 +17,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ...model.errors import ContainerLost, ContainerStartFailed, DiskFull, EngineError, EnvironmentFailed
+from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
-from ...model.scenario import DEFAULT_PIDS, Environment, Network
+from ...model.scenario import Network
 from ...system.cutting import HeadSink, beginning_of
-from ..archive import pack, unpack
+from ..archive import unpack
 from ..door import behind_door
 from ..host_command import LocalCommand
+from ..host_files import NOT_THERE, PACK, MovedByPrograms
 from ..memory import Unobserved
 from ..paths import DEFAULT_PATH
 from ..program import program_file
@@ -31,13 +32,6 @@ from ..protocol import ROOT, ExecResult, Fetched, File, SandboxSpec, Sink, Stdin
 from .namespaces import HOSTNAME, Contained, Tree
 
 _NOT_RUN = 127
-_NOT_THERE = 44
-_UNPACK = ("tar", "-xpf", "-", "-C", "/", "--no-same-owner", "--recursive-unlink")
-_READ = f'if [ -f "$1" ] && [ ! -L "$1" ]; then exec head -c "$2" -- "$1"; else exit {_NOT_THERE}; fi'
-_PACK = (
-    f'real=$(readlink -e -- "$1") || exit {_NOT_THERE}; cd -- "${{real%/*}}/" && '
-    'exec tar --create --file=- --format=pax --warning=none --ignore-failed-read -- "${real##*/}" 2>/dev/null'
-)
 _HEAD_OF_OUTPUT = 2000
 # How bubblewrap says that the fault is in the command.
 _FAULT_OF_THE_COMMAND = (b"bwrap: execvp ", b"bwrap: Can't chdir to ")
@@ -50,7 +44,7 @@ _NO_NETWORK_BESIDE = (
 )
 
 
-class LocalSandbox(Unobserved):
+class LocalSandbox(MovedByPrograms, Unobserved):
     """Directories of this machine that commands see as their own. Nothing runs between two commands.
 
     `bwrap` is the program, `image` what stands for the image. Nothing is at `tree` yet: `fill` makes it, and `forget`
@@ -75,7 +69,7 @@ class LocalSandbox(Unobserved):
         self.image = image
         self.workdir = spec.environment.workdir or "/"
         self.set_network(spec.network)
-        self._notes = list(not_enforced(spec.environment))
+        self._notes: list[str] = []
         self.variables: Mapping[str, str] = {
             "PATH": DEFAULT_PATH,
             "HOME": "/root",
@@ -88,7 +82,7 @@ class LocalSandbox(Unobserved):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Limits and requests of the scenario that it did not give."""
+        """Networks of the scenario that it did not give."""
         return tuple(self._notes)
 
     def fill(self) -> None:
@@ -144,30 +138,6 @@ class LocalSandbox(Unobserved):
         told = stopping is not None or not result.timed_out
         return dataclasses.replace(result, exit_status=status if told else None)
 
-    def put(self, files: Iterable[File]) -> None:
-        """Put files in. Relative paths start at `workdir`, as of all that moves files."""
-        with pack(files, self.workdir) as archive:
-            archive.flush()
-            stdin = archive.fileno()
-            os.lseek(stdin, 0, os.SEEK_SET)
-            status, _, error = self._run(_UNPACK, stdin)
-        if status != 0:
-            if "No space left" in error:
-                raise DiskFull(f"no space left for local sandboxes: {error}")
-            raise EnvironmentFailed(f"files cannot be put into a local sandbox: {error}")
-
-    def read(self, path: str, *, limit: int) -> bytes | None:
-        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        path = posixpath.join(self.workdir, path)
-        status, content, error = self._run(("sh", "-c", _READ, "sh", path, str(limit + 1)))
-        if status == _NOT_THERE:
-            return None
-        if status != 0:
-            raise EngineError(f"{path} cannot be read from a local sandbox: {error}")
-        if len(content) > limit:
-            raise ValueError(f"{path} has more than {limit} bytes")
-        return content
-
     def fetch(
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
@@ -175,7 +145,7 @@ class LocalSandbox(Unobserved):
         path = posixpath.join(self.workdir, path)
         if posixpath.normpath(path) == "/":
             raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
-        with self._transferring(("sh", "-c", _PACK, "sh", path)) as contained:
+        with self._transferring(("sh", "-c", PACK, "sh", path)) as contained:
             output = contained.process.stdout
             assert output is not None  # noqa: S101  it was asked for
             try:
@@ -184,7 +154,7 @@ class LocalSandbox(Unobserved):
             except tarfile.ReadError as error:
                 output.close()  # or what still writes to it would wait, too
                 contained.process.wait()
-                if contained.close() == _NOT_THERE:
+                if contained.close() == NOT_THERE:
                     return None
                 raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
 
@@ -209,10 +179,6 @@ class LocalSandbox(Unobserved):
                 f"network {network!r} is not supported by a local sandbox; use `public` or `none`"
             )
         self._network = network
-
-    def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
-        """Not done."""
-        raise EngineError("a local sandbox cannot be kept; use Docker to inspect it afterwards")
 
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
@@ -260,7 +226,9 @@ class LocalSandbox(Unobserved):
         options = self.tree.options(network=False, workdir="/", env=env)
         return self._running(options, argv, stdin=stdin, stderr=subprocess.PIPE)
 
-    def _run(self, argv: Iterable[str], stdin: int = subprocess.DEVNULL) -> tuple[int | None, bytes, str]:
+    def run_program(
+        self, argv: Iterable[str], stdin: int = subprocess.DEVNULL
+    ) -> tuple[int | None, bytes, str]:
         """Run such a program to its end; return its status, its output, and the first line of its errors."""
         with self._transferring(argv, stdin) as contained:
             output, errors = contained.process.communicate()
@@ -271,17 +239,6 @@ class LocalSandbox(Unobserved):
 def is_root(user: str | None) -> bool:
     """Return True if that is the one user there is."""
     return user is None or user in ROOT
-
-
-def not_enforced(environment: Environment) -> tuple[str, ...]:
-    """Return the limits of a scenario that are not enforced, in words for its result."""
-    limits = [name for name in ("cpus", "memory", "storage") if getattr(environment, name) is not None]
-    limits += ["pids"] if environment.pids != DEFAULT_PIDS else []
-    requests = [name for name in ("cpus", "memory") if getattr(environment, f"{name}_request") is not None]
-    return (
-        *([f"not enforced in a local sandbox: the limit of {', '.join(limits)}"] if limits else []),
-        *([f"not guaranteed in a local sandbox: the request of {', '.join(requests)}"] if requests else []),
-    )
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:

@@ -13,6 +13,7 @@ import dataclasses
 import ipaddress
 import json
 import socket
+import ssl
 import threading
 import time
 import weakref
@@ -33,18 +34,23 @@ from ...model.errors import (
 )
 from ...system.cutting import beginning_of
 from .answers import PAUSES, Call, Kind, Meaning, State, Subject, meaning
-from .words import DISK_FULL
+from .words import DISK_FULL, OWN_FAULT
 
 T = TypeVar("T")
 
 OUTAGE = 90.0
 """Seconds to wait for an engine that answers no call."""
+_FIRST = 5.0
+"""Seconds to wait for one that has answered nothing yet, but takes connections: the way to it may be bad."""
 _REMOVAL = 30.0
 _LOOK = 0.2
 _SHOWN = 500
 _NOTED = 1000
 _ABSENT = 404
 _EQUAL_ANSWERS = 2
+_FAR = 8
+"""Further times to make a call of an engine elsewhere whose connection breaks: the way to it may be bad."""
+_ON_THE_WAY = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, ssl.SSLEOFError)
 _CONTAINER_STATES = {
     "created": State.CREATED,
     "running": State.RUNNING,
@@ -63,6 +69,10 @@ class NetworkGone(ContainerStartFailed):
     """The network of a container was removed meanwhile."""
 
 
+class CommandRefused(EngineRefused):
+    """A command cannot be started, for a reason of its own."""
+
+
 class SubnetTaken(EngineRefused):
     """Another network has the subnet that a new one was to have."""
 
@@ -74,6 +84,8 @@ class Refusal:
     kind: Kind
     status: int | None
     words: str
+    on_the_way: bool = False
+    """There was a connection, which broke."""
 
     def __str__(self) -> str:
         told = beginning_of(" ".join(self.words.split()), _SHOWN) or "no reason given"
@@ -198,6 +210,7 @@ def persist(
         DiskFull: it has no room.
     """
     who, before = caller(), dict.fromkeys(Kind, 0)
+    further = 0 if engine.host.startswith("unix:") else _FAR
     late = {State.AWAY: who.patience, State.REMOVING: min(who.patience, _REMOVAL)}
     waiting: tuple[State, float] | None = None
     while True:
@@ -220,7 +233,8 @@ def persist(
         if found.state is not State.AWAY:
             engine.answered = True
             before[refusal.kind] += 1
-        what = meaning(call, refusal.kind, found.state, before[refusal.kind])
+        counted = before[refusal.kind] - (further if refusal.kind is Kind.CUT else 0)
+        what = meaning(call, refusal.kind, found.state, counted)
         if call.asks and refusal.status == _ABSENT and what in (Meaning.AGAIN, Meaning.OURS):
             if before[refusal.kind] < _EQUAL_ANSWERS:
                 continue
@@ -228,7 +242,8 @@ def persist(
         if what is Meaning.DONE:
             return found
         if what is Meaning.NOT_YET and waiting is not None:
-            if not engine.answered or time.monotonic() > waiting[1] + late[found.state]:
+            patience = late[found.state] if engine.answered else _FIRST * refusal.on_the_way
+            if time.monotonic() >= waiting[1] + patience:
                 error = _lost(engine, call, refusal, found)
                 # Nobody waits as long again, until it answers.
                 engine.answered &= who.patience < OUTAGE or found.state is not State.AWAY
@@ -253,7 +268,7 @@ def _refusal_by(error: OSError) -> Refusal:
     cause: BaseException = error
     while (deeper := cause.__cause__ or cause.__context__) is not None:
         cause = deeper  # the innermost is the one that tells something
-    return Refusal(Kind.CUT, None, str(cause) or type(cause).__name__)
+    return Refusal(Kind.CUT, None, str(cause) or type(cause).__name__, isinstance(cause, _ON_THE_WAY))
 
 
 def look(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found:
@@ -313,7 +328,10 @@ def _command(engine: Asks, subject: str) -> Found | None:
         if status == 200 and isinstance(about, dict):
             if about["Running"]:
                 return Found(State.RUNNING, about)
-            return Found(State.CREATED if about["ExitCode"] is None else State.ENDED, about)
+            # Podman has a status before it starts one, and a process only while it runs.
+            ended = about["ExitCode"] or about.get("Pid") or about.get("CanRemove")
+            created = about["ExitCode"] is None or not ended
+            return Found(State.CREATED if created else State.ENDED, about)
         if status != 404:
             return None
     return Found(State.ABSENT)
@@ -379,6 +397,8 @@ def _error(call: Call, refusal: Refusal, found: Found, times: int) -> Exception:
 def _gone(call: Call, refusal: Refusal, found: Found) -> Exception:
     """Return the error for a call whose subject is gone."""
     match call.subject, found.state:
+        case Subject.COMMAND, State.ENDED if refusal.words in OWN_FAULT and not found.about.get("Pid"):
+            return CommandRefused(refusal.words, status=refusal.status, words=refusal.words)
         case Subject.COMMAND, _:
             return OutputLost(f"the connection with a command in the container broke ({refusal})")
         case (Subject.MEMBER, _) | (_, State.NO_NETWORK):

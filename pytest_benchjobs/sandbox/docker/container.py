@@ -31,7 +31,7 @@ from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stoppin
 from ..relay import Relays
 from ..runner import serving
 from .answers import PAUSES
-from .calling import Caller, on_behalf_of
+from .calling import Caller, CommandRefused, on_behalf_of
 from .entrypoint import Entrypoint
 from .images import ResolvedImage
 from .inside import CannotAct, Inside
@@ -39,12 +39,12 @@ from .keeping import commit, packed, unpack
 from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, stat_of
 from .network import Joinable, in_network
 from .processes import Process, Processes, send
-from .running import Held, run_program
+from .running import NOT_STARTED, Held, run_program
 from .services import EngineServices
 from .storage import nanoseconds
 from .transfer import EngineContainer
 from .watched import Watched, list_all
-from .words import DISK_FULL, OWN_FAULT
+from .words import DISK_FULL, NO_COMMAND, OWN_FAULT
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from .compose.services import TrialServices
 
 _KILLED = 137
-# A command that could not be started ends with one of these and without ever having had a process.
-_NOT_STARTED = (126, 127, 128)
 _LATE_EVENT = 0.3
 _HELD = 0.5
 """Seconds that the first output of a command is held back: it may be the engine's, about one that did not start."""
@@ -160,7 +158,7 @@ class DockerSandbox(EngineContainer):
         """Our program, if there is one for the engine's machine: then the first process is ours."""
         self._program = _Program.OURS
         self._stage = _Stage.WORKED_IN
-        self._processes = Processes(self._engine.client, container)
+        self._processes = Processes(self._engine.client, container, podman=services.is_podman)
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(
@@ -168,10 +166,11 @@ class DockerSandbox(EngineContainer):
             )
         self._environment: frozenset[int] = frozenset()
         self._notes = [one for one in (image.note, note, *spec.notes) if one is not None]
-        self._began = 0.0
         self._watched: Watched | None = None
         self._restarting = threading.Lock()
         self._own_kills = 0
+        self._joins = spec.opened and beside is None and services.is_podman
+        """True if it joins the public network, and has no other."""
         self._limit: str | None = None
 
     def begin(self) -> None:
@@ -183,10 +182,11 @@ class DockerSandbox(EngineContainer):
         if self._spec.delivered:
             with self._calling():
                 self._services.deliveries.make_sure(name for _, name in self._spec.delivered)
-        self._began = time.monotonic()
         try:
             with self._calling():
                 self._engine.client.start(self.id)
+                if self._joins and self._network != "public":
+                    self._leave()
         except EngineRefused as error:
             raise ContainerStartFailed(f"the container does not start: {error}") from error
         if self._spec.environment.storage is not None:
@@ -231,6 +231,9 @@ class DockerSandbox(EngineContainer):
                 held.release()  # what the engine has to say is no frame
             try:
                 ended = self._exec_once(command, held)
+            except CommandRefused as error:
+                held.sink(error.words.encode())
+                ended = ExecResult(NOT_STARTED[1], timed_out=False, seconds=0.0, started=False)
             except BaseException:
                 held.release()
                 raise
@@ -282,7 +285,7 @@ class DockerSandbox(EngineContainer):
 
     def _exec_once(self, command: _Command, held: Held) -> ExecResult:
         """Run a command, which the engine may not be able to start."""
-        ooms = self._events.count(self.id, "oom")
+        ooms, execs = self._events.count(self.id, "oom"), self._commands
         proxied = PROXY_VARIABLES if self._network == "allowlist" else {}
         with self._attached(
             command.argv,
@@ -312,7 +315,11 @@ class DockerSandbox(EngineContainer):
         if running.status is None:
             return ended
         code, pid = running.status
-        never_started = code in _NOT_STARTED and not pid
+        never_started = code in NOT_STARTED and not pid
+        if never_started and self._services.is_podman:  # it forgets the process
+            said = held.text in NO_COMMAND
+            never_started = said and self._events.wait(self.id, "exec", execs, _LATE_EVENT) <= execs
+            self._commands -= never_started
         if never_started:
             self._check_room(held.text)
         elif running.cut:
@@ -376,13 +383,9 @@ class DockerSandbox(EngineContainer):
     def clock(self) -> tuple[float, float]:
         """Return when it was created, or a little earlier, and the time now, or a little later, by its own clock."""
         with self._calling():
-            found = self._engine.client.inspect_container(self.id)
-        created, started = (
-            datetime.datetime.fromisoformat(text).timestamp()
-            for text in (found["Created"], found["State"]["StartedAt"])
-        )
-        now = time.time() if self._engine.local else started + time.monotonic() - self._began
-        return created - _MARGIN, now
+            created = self._engine.client.inspect_container(self.id)["Created"]
+            now = None if self._engine.local else self._engine.client.info()["SystemTime"]
+        return _seconds(created) - _MARGIN, time.time() if now is None else _seconds(now)
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -502,6 +505,9 @@ class DockerSandbox(EngineContainer):
         if mounted:
             check_mount_points(client, self.id, mounted)
         client.start(self.id)
+        if self._joins and self._network != "public":
+            self._joined("public")  # Podman brings its loopback up with a network
+            self._leave()
         self._processes.forget_first()
         if self._proxy is not None:
             self._proxy.join(self._run_proxy_door)  # its loopback is a new one
@@ -527,11 +533,16 @@ class DockerSandbox(EngineContainer):
 
         self.exec(DOOR, timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
 
+    def _leave(self, network: Network = "public") -> None:
+        left = self._services.network.of(network, self._image.id)
+        self._engine.client.disconnect_container_from_network(self.id, left.name)
+
     def _join(self, network: Network) -> None:
-        client = self._engine.client
         with self._calling():
-            other = self._services.network.of("none" if network == "public" else "public", self._image.id)
-            client.disconnect_container_from_network(self.id, other.name)
+            if network != "public" or not self._joins:
+                self._leave("none" if network == "public" else "public")
+            if network != "public" and self._joins:
+                return
             if network == "none" and self._beside is not None and self._beside.joined().networks:
                 return  # the engine gives no container both that and the network of its services
             wanted = in_network(self._services.network, lambda: self._joined(network))
@@ -639,12 +650,12 @@ class DockerSandbox(EngineContainer):
 
     def _ended_from_inside(self) -> bool:
         """Return True if its first process was killed without the engine being asked."""
-        kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
+        kills, own = self._kills()
         try:
             state = self._engine.client.inspect_container(self.id)["State"]
         except Exception:
             return False
-        return kills <= self._own_kills and state["Status"] == "exited" and state["ExitCode"] == _KILLED
+        return kills <= own and state["Status"] == "exited" and state["ExitCode"] == _KILLED
 
     def _check_room(self, output: str) -> None:
         """Raise if a command could not be started for want of room for its output or its processes."""
@@ -659,10 +670,21 @@ class DockerSandbox(EngineContainer):
 
     def _make_sure_it_lives(self) -> None:
         """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
-        kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
-        if kills > self._own_kills and self._limit is None:
+        kills, own = self._kills()
+        if kills > own and self._limit is None:
             raise ContainerLost("the container was killed or removed by something else")
+
+    def _kills(self) -> tuple[int, int]:
+        """Return how often the engine was asked to kill the container, and how often of these by us."""
+        # Podman does not say with which signal.
+        own = self._own_kills + (self._processes.signals if self._services.is_podman else 0)
+        return self._events.wait(self.id, "kill", own, _LATE_EVENT), own
 
     def _over_storage(self) -> None:
         self._limit = "storage"
         self._end_all()
+
+
+def _seconds(time: str) -> float:
+    """Return a time as the engine writes it."""
+    return datetime.datetime.fromisoformat(time).timestamp()

@@ -55,7 +55,9 @@ def create(
     lifetime = max(1, int(spec.deadline))
     first = program_file(services.machine())
     client = services.engine.client
-    network = services.network.of(spec.network, image.id)
+    # Podman joins no container with a network that was made without: it leaves its first one when it has started.
+    leaves = spec.opened and beside is None and services.is_podman
+    network = services.network.of("public" if leaves else spec.network, image.id)
     joined = None if beside is None else beside.joined()
     networks = {} if joined is None else dict(joined.networks)
     if network.name != "none" or not networks:  # those of services come first
@@ -74,6 +76,8 @@ def create(
             # Commands run as the image's own user all the same.
             user=ROOT_USER,
             working_dir=workdir,
+            # Podman stops what it is to remove, and the first process heeds nothing else.
+            stop_signal="SIGKILL",
             labels=labels_of(services, spec),
             host_config=client.create_host_config(
                 **_host_config(spec, first_network, joined), init=first is None

@@ -14,17 +14,18 @@ import secrets
 import tarfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docker.errors
 from docker.types import Mount as EngineMount
 
 from ...model.errors import ContainerLost, EngineError, EngineLost
-from ...system.keeping import digest
+from ...system.keeping import digest, taken
 from ..archive import pack
 from ..protocol import BYTECODE, File
+from .calling import Caller, caller
 from .engine import LABEL, Engine
 
 DELIVERED = LABEL + "delivered"
@@ -33,6 +34,22 @@ _KEPT_SECONDS = 7 * 86_400.0
 _PREFIX = "bench-files-"
 _IMAGE = "benchjobs-nothing"
 """An image without a file, from which nothing is ever run."""
+
+
+class _Upload:
+    """An archive on its way, which ends where its caller wants no more of it."""
+
+    def __init__(self, archive: IO[bytes]) -> None:
+        self._archive = archive
+        self.seek, self.tell = archive.seek, archive.tell
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, or raise what the caller's check raises."""
+        caller().check()
+        return self._archive.read(size)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._archive)
 
 
 class Deliveries:
@@ -44,8 +61,13 @@ class Deliveries:
         self._known: dict[tuple[Path, str], str] = {}
 
     def volume(self, source: Path, target: str) -> str:
-        """Return the name of the volume that has what is in the directory `source`, for a mount at `target`."""
-        with self._lock, self._engine.guard():
+        """Return the name of the volume that has what is in the directory `source`, for a mount at `target`.
+
+        What the check of its caller raises ends it at any time, also while another trial delivers.
+        """
+        if (known := self._known.get((source, target))) is not None:
+            return known
+        with taken(self._lock, caller().check), self._engine.guard():
             if (source, target) not in self._known:
                 name = f"{_PREFIX}{_digest(source, target)}"
                 self._known[source, target] = self._find(name) or self._fill(name, source, target)
@@ -84,10 +106,11 @@ class Deliveries:
         )["Id"]
         try:
             with pack([File(target, source=source, readable=True)], "/") as archive:
-                client.put_archive(made, "/", archive)
+                client.put_archive(made, "/", _Upload(archive))
             client.rename(made, name)
         except BaseException as error:
-            client.remove_container(made, force=True, v=True)
+            with self._engine.guard(Caller()):  # also for a trial that wants no more calls
+                client.remove_container(made, force=True, v=True)
             # Somebody else may have been faster.
             if isinstance(error, docker.errors.APIError | EngineError) and (there := self._find(name)):
                 return there
@@ -127,6 +150,7 @@ def _digest(source: Path, target: str) -> str:
     for directory, names, files in os.walk(source):
         names[:] = sorted(name for name in names if name != BYTECODE)
         for name in sorted((*files, *names)):
+            caller().check()
             path = Path(directory, name)
             content = path.readlink() if path.is_symlink() else digest(path) if path.is_file() else ""
             found.update(os.fsencode(f"{path.relative_to(source)}\0{path.lstat().st_mode}\0{content}\0"))

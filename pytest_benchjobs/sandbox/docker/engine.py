@@ -277,9 +277,9 @@ class Engine:
                     f"the Docker Engine at {self.host} refuses this user: add it to the group `docker` "
                     "(sudo usermod -aG docker $USER) and log in again"
                 )
-        return EngineUnavailable(
-            f"no Docker Engine answers at {self.host}: start it (sudo systemctl start docker) or set DOCKER_HOST"
-        )
+        named = os.environ.get("DOCKER_HOST")
+        cure = "start it there, or correct" if named else "start it (sudo systemctl start docker) or set"
+        return EngineUnavailable(f"no Docker Engine answers at {self.host}: {cure} DOCKER_HOST")
 
 
 def _problem(answer: tuple[int, bytes]) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""Health of a Docker Engine: what it says of itself, and whether it does what it says."""
+"""Health of a Docker Engine: what it says of itself, and whether it does what it says; findings for `doctor`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import contextlib
 import dataclasses
 import datetime
 import os
+import shutil
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...model.errors import InfrastructureError
+from ...model.finding import Finding, ok, problem, skipped
 from ...model.job import Owner
 from ...model.scenario import Environment
+from ...system.units import counted, size
 from ..protocol import SandboxSpec
-from .provider import DockerProvider
 from .resources import runtimes_of
 from .sweep import left_behind
+
+if TYPE_CHECKING:
+    from .provider import DockerProvider
 
 _MEMORY = 64 << 20
 _PIDS = 64
@@ -30,12 +37,18 @@ _IMAGES_TRIED = 3
 _SHELL = 500_000
 """Bytes of an image below which it has no shell: it is tried last."""
 _LIFETIME = 60.0
+ROOM_FOR_IMAGES = 5 << 30
+SKEW = 5.0
+"""Seconds that the engine's clock may differ from ours without harm."""
+SET_CLOCK = "(sudo timedatectl set-ntp true)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EngineFacts:
     """Facts that the engine tells of itself."""
 
+    name: str
+    """`Docker Engine` or `Podman`."""
     version: str
     api: str
     storage_driver: str
@@ -77,6 +90,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
     limits = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
     root = str(info.get("DockerRootDir", ""))
     return EngineFacts(
+        name="Podman" if provider.services.is_podman else "Docker Engine",
         version=str(version.get("Version", "?")),
         api=str(version.get("ApiVersion", "?")),
         storage_driver=str(info.get("Driver", "?")),
@@ -120,3 +134,56 @@ def limits_missing(provider: DockerProvider, images: tuple[str, ...]) -> tuple[s
             lines = zip(given.items(), found, strict=False)
             return tuple(name for (name, limit), line in lines if line.split(" ")[0] != str(limit))
     return None
+
+
+def findings(provider: DockerProvider, me: Owner) -> Iterator[Finding]:
+    """Check an engine that answers. A container is started and removed to test limits."""
+    facts = engine_facts(provider, me)
+    yield from engine(facts)
+    yield limits(facts.unsupported, limits_missing(provider, facts.images))
+
+
+def engine(facts: EngineFacts) -> Iterator[Finding]:
+    """Check an engine that answers: its version, clock and disk, and left-overs of dead processes."""
+    machine = f"{counted(facts.cpus, 'CPU')}, {size(facts.memory)} of memory"
+    yield ok("engine", f"{facts.name} {facts.version}, API {facts.api}, {facts.storage_driver}, {machine}")
+    yield ok("runtimes", f"{', '.join(facts.runtimes)}; the first is the usual one, see --bench-runtime")
+    if abs(facts.skew) > SKEW:
+        difference = f"{abs(facts.skew):.0f} s {'ahead of' if facts.skew > 0 else 'behind'} this machine's"
+        yield problem("engine clock", difference, f"set the clock of the engine's machine {SET_CLOCK}")
+    else:
+        yield ok("engine clock", f"within {SKEW:g} s of this machine's")
+    yield _engine_disk(facts)
+    if facts.abandoned:
+        left = f"{counted(facts.abandoned, 'object')} of dead processes in the engine"
+        yield problem("left-overs", left, "benchjobs gc")
+    else:
+        yield ok("left-overs", "none in the engine")
+
+
+def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding:
+    """Check limits of containers: the engine's support, and the effect on a test container."""
+    not_there = sorted({*unsupported, *(missing or ())})
+    if not_there:
+        return problem(
+            "limits",
+            f"not enforced: {', '.join(not_there)}; agents can exceed the limits of scenarios",
+            "run the engine as root with cgroup controllers (see `docker info` for its warnings)",
+        )
+    if missing is None:
+        why = "the engine supports memory, cpus and pids; there is no local image to test them with"
+        return skipped("limits", why)
+    return ok("limits", "memory, cpus and pids hold in a container")
+
+
+def _engine_disk(facts: EngineFacts) -> Finding:
+    if not facts.local:
+        return skipped("engine disk", "it is not on this machine")
+    try:
+        free = shutil.disk_usage(facts.root).free
+    except OSError as error:
+        return skipped("engine disk", f"{facts.root}: {error.strerror}")
+    if free < ROOM_FOR_IMAGES:
+        found = f"{size(free)} free in {facts.root}, less than {size(ROOM_FOR_IMAGES)}"
+        return problem("engine disk", found, "docker image prune, or benchjobs gc --kept")
+    return ok("engine disk", f"{size(free)} free in {facts.root}")

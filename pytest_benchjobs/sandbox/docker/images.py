@@ -1,10 +1,11 @@
-"""Images: found, pulled or built, once per machine."""
+"""Images: found, pulled or built, once per machine; those that were built, once for all machines with a registry."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge, InfrastructureError
 from ...model.image import ImageSize
+from ...model.job import JobConfig, Owner
+from ...model.owner import current_owner
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
@@ -32,6 +35,8 @@ _AT_ONCE = 4
 """Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
 HOLES = "holes"
 """Label of images of which files are packed."""
+_OURS = ("benchjobs/", "benchjobs-kept")
+"""Beginnings of the names of images that are in no registry."""
 _NOTHING_NAMED = "the scenario names neither an image nor a Dockerfile"
 _REMEMBERED = 60.0
 _NO_ROOM_SECONDS = 0.5
@@ -85,16 +90,25 @@ class _Wanted:
 
 
 class Images:
-    """Images that the trials of this process need, each resolved once. Thread-safe."""
+    """Images that the trials of this process need, each resolved once: the `ImageBuilder` of an engine. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, owner: Owner | None = None) -> None:
         self._engine = engine
+        self._owner = owner or current_owner()
         self._slots: dict[object, Slot] = {}
         self._lock = threading.Lock()
         self._identified: dict[object, str] = {}
         self._identifying = threading.Lock()
         self._registries: Registries | None = None
+        self._refusing: set[str] = set()
+        """Registries that took no image from us."""
         self._budget: ImageBudget | None = None
+
+    def supply(self, job: str, config: JobConfig) -> ImageBudget:
+        """Return what brings the images of a job ahead of its trials, and keeps them within its budget."""
+        from .image_budget import ImageBudget
+
+        return ImageBudget(self._engine, self, self._owner, job, config)
 
     def keep_within(self, budget: ImageBudget) -> None:
         """Bring images for a job from now on, and keep them within its budget."""
@@ -121,16 +135,44 @@ class Images:
             check()
             time.sleep(_NO_ROOM_SECONDS)
 
+    def ensure(self, request: ImageRequest, check: Check) -> str:
+        """Resolve an image, and return its name by digest, under which a registry has it; it is pushed if need be."""
+        from .pulling import Refused
+
+        with self._engine.guard():
+            image = self.resolve(request, check)
+            found, named = self._local(image.id) or {}, named_image(request) or ""
+            there = [name for name in found.get("RepoDigests") or () if not name.startswith(_OURS)]
+            if there or request.registry is None:
+                there.sort(key=lambda name: not named.startswith(name.partition("@")[0]))
+                return str((*there, image.id)[0])
+            key = image.record.key
+            name = self._shared_name(
+                request, key if key != image.id else f"image:{key.removeprefix('sha256:')}"
+            )
+            try:
+                return self._registry().push(image.id, str(name), check)
+            except Refused as error:
+                raise ImageMissing(_not_pushed(request, error)) from error
+
     def slot(self, request: ImageRequest) -> Slot:
         """Return the place of what is known of an image."""
         with self._lock:
             return self._slots.setdefault(request.key, Slot())
 
     def identify(self, request: ImageRequest) -> str | None:
-        """The `key` of the image that `resolve` would give, as far as local images tell.
+        """The `key` of the image that `resolve` would give, with those of services, as far as local images tell.
 
         It is an `ImageBuildFailed` if the Dockerfile or its context cannot be read.
         """
+        found, compose = self._identify_alone(request), request.environment.compose
+        if compose is None or found is None:
+            return found
+        keys = {name: self._identify_alone(request.of_service(one)) for name, one in compose.images.items()}
+        known = {name: key for name, key in keys.items() if key is not None}
+        return combined_key(found, known) if len(known) == len(keys) else None
+
+    def _identify_alone(self, request: ImageRequest) -> str | None:
         # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
         with self._identifying:
             key = request.key
@@ -161,7 +203,7 @@ class Images:
         shown = name or environment.image_shown
         # A layer that ends the history of repositories is small, and made of an image that has to be here.
         whole = environment.model_copy(update={"git_history": None})
-        key = self.identify(dataclasses.replace(request, environment=whole))
+        key = self._identify_alone(dataclasses.replace(request, environment=whole))
         if key is not None and (found := self._local(key)) is not None:
             return ImageSize(image=shown, state="here", bytes=int(found.get("Size") or 0))
         record = self.sizes.record
@@ -222,7 +264,9 @@ class Images:
             try:
                 return str(find_snapshot(self._engine, environment.snapshot)["Id"])
             except ImageMissing:
-                return None
+                shared = self._shared_name(request, _snapshot_key(environment))
+                found = None if shared is None else self._local(shared)
+                return None if found is None else str(found["Id"])
         if name is not None and (found := self._local(name)) is not None:
             return str(found["Id"])
         if environment.dockerfile is None:
@@ -256,8 +300,7 @@ class Images:
     def _resolve(self, wanted: _Wanted) -> ResolvedImage:
         environment, dockerfile = wanted.environment, wanted.environment.dockerfile
         if environment.image is None and environment.snapshot is not None:
-            # Never removed to make room: it could not be brought again.
-            return _named(find_snapshot(self._engine, environment.snapshot), environment.image_shown)
+            return self._snapshot(wanted)
         if (name := named_image(wanted.request)) is not None:
             try:
                 # What can be built instead is not held up.
@@ -271,20 +314,85 @@ class Images:
         recipe = self._recipe(wanted.request)
         bases = {base: self._pulled(base, wanted) for base in recipe.bases}
         tag = recipe.tag({base: str(found["Id"]) for base, found in bases.items()})
-        found, is_new = self._built(wanted, recipe, tag, bases)
+        shared = self._shared_name(wanted.request, tag)
+        found, is_new = self._built(wanted, recipe, tag, bases, shared)
         record = ImageRecord(
             reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
         )
-        return dataclasses.replace(resolved(found, record), note=recipe.note if is_new else None)
+        notes = recipe.note if is_new else None, self._share(wanted, found, shared)
+        return dataclasses.replace(resolved(found, record), note="; ".join(filter(None, notes)) or None)
+
+    def _snapshot(self, wanted: _Wanted) -> ResolvedImage:
+        """Return what was kept of a trial, from the registry of the job if that was on another machine."""
+        environment = wanted.environment
+        shared = self._shared_name(wanted.request, _snapshot_key(environment))
+        try:
+            # Never removed to make room: without a registry it could not be brought again.
+            found = find_snapshot(self._engine, str(environment.snapshot))
+        except ImageMissing as error:
+            if shared is None:
+                raise
+            try:
+                found = self._pulled(shared, wanted, slot=wanted.slot)
+            except ImageMissing as other:
+                raise ImageMissing(f"{error}. Nor is it in --bench-registry: {other}") from other.__cause__
+            return _named(found, environment.image_shown)
+        return dataclasses.replace(
+            _named(found, environment.image_shown), note=self._share(wanted, found, shared)
+        )
+
+    def _shared_name(self, request: ImageRequest, key: str) -> str | None:
+        """Return the name of an image in the registry of the job, if it has one. It is for one architecture."""
+        if request.registry is None:
+            return None
+        repository, _, tag = key.rpartition(":")
+        return f"{request.registry}:{repository.rpartition('/')[2]}-{tag}-{self._platform()['TARGETARCH']}"
+
+    def _share(self, wanted: _Wanted, image: Mapping[str, Any], name: str | None) -> str | None:
+        """Push an image that is here to the registry of the job; return a note if that takes none."""
+        from .pulling import Refused, Unreachable
+
+        registry = str(wanted.request.registry)
+        if name is None or registry in self._refusing:
+            return None
+        try:
+            with _machine_lock(f"push-{name}", wanted.check):
+                self._registry().push(str(image["Id"]), name, wanted.check)
+        except Refused as error:
+            if not isinstance(error, Unreachable):
+                self._refusing.add(registry)
+            return _not_pushed(wanted.request, error)
+        return None
+
+    def _registry(self) -> Registries:
+        """Return what pulls and pushes, made once: with it comes the engine's client library."""
+        from .pulling import Registries
+
+        with self._lock:
+            self._registries = self._registries or Registries(self._engine, _turn)
+        return self._registries
 
     def _built(
-        self, wanted: _Wanted, recipe: Recipe, tag: str, bases: Mapping[str, Mapping[str, Any]]
+        self,
+        wanted: _Wanted,
+        recipe: Recipe,
+        tag: str,
+        bases: Mapping[str, Mapping[str, Any]],
+        shared: str | None = None,
     ) -> tuple[dict[str, Any], bool]:
-        """Return the image with a tag over these, and True if it had to be built."""
+        """Return the image with a tag over these, and True if it had to be built, or pulled by the name `shared`."""
 
         def make() -> None:
             from .build import build
+            from .pulling import Refused
 
+            if shared is not None:
+                with contextlib.suppress(Refused):
+                    self._registry().pull(shared, wanted.check, patient=False)
+                    repository, _, version = tag.rpartition(":")
+                    self._engine.client.tag(shared, repository, version)
+                    self._registry().untag(shared)
+                    return
             with _turn(wanted.check):
                 build(self._engine, recipe, tag, wanted.environment.build_timeout, wanted.check)
 
@@ -303,12 +411,10 @@ class Images:
         """Return an image, which is pulled if need be; that of `slot`, or one to build on."""
 
         def pull() -> None:
-            from .pulling import Refused, Registries
+            from .pulling import Refused
 
-            with self._lock:
-                registries = self._registries = self._registries or Registries(self._engine, _turn)
             try:
-                registries.pull(name, wanted.check, patient=patient)
+                self._registry().pull(name, wanted.check, patient=patient)
             except Refused as error:
                 raise _missing(name, str(error)) from error
 
@@ -388,6 +494,25 @@ def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
         holes=bool((config.get("Labels") or {}).get(f"{LABEL}{HOLES}")),
+    )
+
+
+def combined_key(own: str, keys: Mapping[str, str]) -> str:
+    """Return the identity of the images of a trial; that of its own image alone where there are no others."""
+    return " ".join((own, *(f"{name}={keys[name]}" for name in sorted(keys))))
+
+
+def _snapshot_key(environment: Environment) -> str:
+    """Return a key of a snapshot by its name: there is no other on a machine that does not have it."""
+    return f"snapshot:{hashlib.sha256(str(environment.snapshot).encode()).hexdigest()[:20]}"
+
+
+def _not_pushed(request: ImageRequest, why: Exception) -> str:
+    image, registry = request.environment.image_shown, str(request.registry)
+    return (
+        f"{image}: its image cannot be pushed to --bench-registry {registry}, so other machines build it themselves: "
+        f"{str(why).strip().rstrip('.')}. Make the repository, if the registry wants that, and log in with "
+        f"`docker login {registry.partition('/')[0]}` as somebody who may push to it"
     )
 
 

@@ -99,13 +99,14 @@ class PublicNetwork:
                 )
             return Joinable(name)
         found = next(iter(_ours(engine)), None) or _make(engine)
-        rules = rules_of(*_place(found))
+        rules, reached = rules_of(*_place(found)), []
+        if _is_of_podman(found):
+            reached.append("each other, as Podman does not keep containers of a network apart")
         if not (engine.local and hold(rules, rules_here())):
             problem = _apply(engine, self._owner, self._machine(), image, rules)
             if problem is not None:
-                note = f"public trials can reach services of this machine and link-local addresses: {problem}"
-                return Joinable(found["Id"], note)
-        return Joinable(found["Id"])
+                reached.append(f"services of this machine and link-local addresses: {problem}")
+        return Joinable(found["Id"], f"public trials can reach {'; and '.join(reached)}" if reached else None)
 
 
 def in_network(network: PublicNetwork, join: Callable[[], T]) -> T:
@@ -175,9 +176,12 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     """Make it; somebody else may be making it at the same time."""
     options = {f"{_BRIDGE}.enable_icc": "false"}
     # Networks do not take over what the engine was told of packets' size, on which connections break.
-    default = (engine.get("/networks/bridge") or {}).get("Options") or {}
+    bridge = engine.get("/networks/bridge") or {}
+    default = bridge.get("Options") or {}
     if size := default.get(_MTU):
         options[_MTU] = size
+    if _is_of_podman(bridge):  # which numbers bridges, else
+        options[f"{_BRIDGE}.name"] = NETWORK_NAME
     made = None
     subnets = (one for one in _SUBNETS if not (engine.local and _routed(one)))
     labels = {NETWORK_LABEL: "public"}
@@ -198,9 +202,15 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     return found
 
 
+def _is_of_podman(network: Mapping[str, Any]) -> bool:
+    """Return True if the engine tells no options of a network: Podman does not, and ours and Docker's own have some."""
+    return network.get("Options") == {}
+
+
 def _place(network: Mapping[str, Any]) -> tuple[str, str]:
     """The bridge of a network on its machine, and its subnet."""
-    return f"br-{network['Id'][:12]}", str(network["IPAM"]["Config"][0]["Subnet"])
+    bridge = NETWORK_NAME if _is_of_podman(network) else f"br-{network['Id'][:12]}"
+    return bridge, str(network["IPAM"]["Config"][0]["Subnet"])
 
 
 def _routed(subnet: ipaddress.IPv4Network) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 
 import docker
 
-from ...model.errors import ContainerEnded, InfrastructureError
+from ...model.errors import ContainerEnded, EngineRefused, InfrastructureError
 from ..program import PROGRAM
 from .calling import Caller
 from .engine import Engine
@@ -38,6 +38,8 @@ REACHED = (PROGRAM, "reached")
 _FIRST = (PROGRAM, "first")
 _NAME = re.compile(r"bench-(?P<ended>[01])")
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
+_OF_PODMAN = "pid,ppid,state,comm,args"
+"""These Podman reads itself, and numbers as the container does; for those of `ps` it may run the image's own."""
 _PATIENCE = 15.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
@@ -68,11 +70,15 @@ class Process:
 class Processes:
     """Of one container. Every method raises `InfrastructureError` when the engine refuses."""
 
-    def __init__(self, client: docker.APIClient, container: str) -> None:
+    def __init__(self, client: docker.APIClient, container: str, *, podman: bool = False) -> None:
         self._client = client
         self._container = container
+        self._columns = _OF_PODMAN if podman else _COLUMNS
+        self._of_container = podman
         self._first: int | None = None
         self._seen: list[Process] = []
+        self.signals = 0
+        """Number of signals that the first process was sent."""
 
     def forget_first(self) -> None:
         """The container was started anew."""
@@ -84,15 +90,26 @@ class Processes:
         self._seen = []
 
     def listed(self) -> list[Process]:
-        """Everything in the container, its first process first; nothing where it has ended."""
+        """Everything in the container, its first process first; nothing where it has ended, or nobody sees into it.
+
+        A runtime with a kernel of its own, such as gVisor, has numbers of its own, which to the engine are of others.
+        """
         try:
-            rows: list[list[str]] = self._client.top(self._container, ps_args=_COLUMNS)["Processes"] or []
-        except ContainerEnded:
+            rows: list[list[str]] = (
+                self._client.top(self._container, ps_args=self._columns)["Processes"] or []
+            )
+        except (ContainerEnded, EngineRefused) as error:
+            # Podman finds no list of processes that come and go too fast: whoever asks ends them all.
+            if isinstance(error, EngineRefused) and not self._of_container:
+                raise
             self._seen = []
             return []
         table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
-        if len(table) > 1 and self._first is None:
-            self._first = int(self._client.inspect_container(self._container)["State"]["Pid"])
+        if self._first is None and (len(table) > 1 or _name(table) is None):
+            about = {} if self._of_container else self._client.inspect_container(self._container)
+            self._first = int(about["State"]["Pid"]) if about else 1
+        if not self._of_container and self._first not in (None, *(row.pid for row in table)):
+            table = []
         self._seen = sorted(table, key=lambda process: process.pid != self._first)
         return self._seen
 
@@ -121,6 +138,7 @@ class Processes:
             signalled, pause = 0.0, _POLL[0]
             while (now := time.monotonic()) < deadline:
                 if now - signalled > _SIGNAL_AGAIN:
+                    self.signals += 1
                     self._client.kill(self._container, signal=SIGNAL)
                     signalled = now
                 if not (found := self.listed()):

@@ -11,20 +11,20 @@ import dataclasses
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...model.errors import EnvironmentFailed
-from ...model.image import ImageSize
+from ...model.finding import Finding
 from ...model.job import JobConfig, Owner
-from ...model.scenario import Environment, Scenario
+from ...model.scenario import Environment, Network, Scenario
 from ...system.keeping import taken
-from ..protocol import File, ImageRequest, Kept, SandboxSpec
+from ..protocol import File, ImageRequest, Kept, Promise, SandboxSpec
 from .calling import Caller
-from .image_budget import ImageBudget, Urgency
+from .image_budget import Urgency
 from .images import ResolvedImage
 from .network import in_network
-from .resources import on_machine, runtimes_of
+from .resources import lacking, on_machine, runtimes_of
 from .services import EngineServices
 from .sweep import sweep
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .container import DockerSandbox
 
 _TRIED_FOR = 120.0
+_VISIT = 24 * 3600.0
+"""Seconds after which an abandoned shell ends by itself."""
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
 
@@ -46,7 +48,7 @@ class DockerProvider:
         self.owner = owner
         """This process; its name is on everything that is made."""
         self.engine = self.services.engine
-        self.images = self.services.images
+        self.builder = self.services.images
         self._trying = threading.Lock()
         self._shares_files: dict[str, bool] = {}
         """Runtimes that were tried."""
@@ -65,32 +67,17 @@ class DockerProvider:
         """Return the names of the engine's runtimes, the usual one first."""
         return runtimes_of(self.services.info)
 
+    def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:
+        """Return what the engine says that it cannot do, or is known for. Two calls, the first time."""
+        return lacking(self.services.info, podman=self.services.is_podman, runtime=runtime)
+
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
         """None: whatever is in a scenario, containers are what it was made for."""
         return None
 
     def identify(self, request: ImageRequest) -> str | None:
         """Return what decides the content of the image; None when it, or that of a service, is not here."""
-        found, compose = self.images.identify(request), request.environment.compose
-        if compose is None or found is None:
-            return found
-        from .compose.services import combined_key
-
-        keys = {}
-        for name, image in compose.images.items():
-            key = self.images.identify(request.of_service(image))
-            if key is None:
-                return None
-            keys[name] = key
-        return combined_key(found, keys)
-
-    def weigh(self, request: ImageRequest, *, ask: bool) -> ImageSize:
-        """Return the size of the image, as far as it is known or, with `ask`, can be found out."""
-        return self.images.weigh(request, ask=ask)
-
-    def supply(self, job: str, config: JobConfig) -> ImageBudget:
-        """Return what brings the images of a job ahead of its trials, and keeps them within its budget."""
-        return ImageBudget(self.engine, self.images, self.owner, job, config)
+        return self.builder.identify(request)
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container."""
@@ -139,14 +126,15 @@ class DockerProvider:
             if not self._shares_files.get(runtime, True):
                 raise EnvironmentFailed(
                     f"containers of the runtime {runtime!r} do not share their files with the engine, so nothing of an "
-                    "agent's work could be graded; gVisor does with `--overlay2=none` among its runtimeArgs"
+                    "agent's work could be graded; gVisor does with `--overlay2=none` and `--file-access=shared` among "
+                    "its runtimeArgs"
                 )
 
     def _resolve(
         self, spec: SandboxSpec, request: ImageRequest, on_phase: Callable[[str], None]
     ) -> ResolvedImage:
         urgency = Urgency.GRADING if spec.grading else Urgency.TRIAL
-        return self.images.resolve(request, lambda: on_phase("image"), urgency)
+        return self.builder.resolve(request, lambda: on_phase("image"), urgency)
 
     def _start_alone(
         self,
@@ -156,9 +144,20 @@ class DockerProvider:
         beside: TrialServices | None = None,
     ) -> DockerSandbox:
         """Start a container, and wait for its ENTRYPOINT."""
-        with taken(self._starts, lambda: on_phase("image" if beside is None else "start")):
-            on_phase("start")
-            sandbox = in_network(self.services.network, lambda: self._started(spec, image, beside))
+        from .creating import FilesNotSeen
+
+        def start() -> DockerSandbox:
+            self._mountable(spec)  # what takes long to deliver is there then: others start meanwhile
+            with taken(self._starts, lambda: on_phase("image" if beside is None else "start")):
+                on_phase("start")
+                return in_network(self.services.network, lambda: self._started(spec, image, beside))
+
+        try:
+            sandbox = start()
+        except FilesNotSeen:
+            spec.check_mounts()  # something may have gone meanwhile
+            self._sees_files = False
+            sandbox = start()
         with _undone_by(sandbox.remove):
             # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
             sandbox.await_entrypoint(lambda: on_phase("start"))
@@ -190,7 +189,7 @@ class DockerProvider:
     def _started(
         self, spec: SandboxSpec, image: ResolvedImage, beside: TrialServices | None
     ) -> DockerSandbox:
-        from .creating import FilesNotSeen, create
+        from .creating import create
 
         with contextlib.ExitStack() as undo:
             proxy = None
@@ -201,12 +200,7 @@ class DockerProvider:
                 undo.callback(proxy.close)
                 files = (*spec.files, proxy.door(self.machine()))
                 spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
-            try:
-                sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
-            except FilesNotSeen:
-                spec.check_mounts()  # something may have gone meanwhile
-                self._sees_files = False
-                sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
+            sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
             undo.pop_all()
         self.services.remember(sandbox.id, sandbox.remove)
         with _undone_by(sandbox.remove_alone):
@@ -237,13 +231,6 @@ class DockerProvider:
             files=(*spec.files, *copies),
         )
 
-    def kept_environment(self, reference: str) -> Environment:
-        """The workdir, user and limits of the trial that something was kept of; no variables, no network."""
-        from .keeping import environment_of
-
-        with self.engine.guard():
-            return environment_of(self.engine, reference)
-
     def kept(self) -> list[Kept]:
         """Return what was kept of trials on this engine, the oldest first."""
         from .keeping import kept
@@ -257,16 +244,53 @@ class DockerProvider:
 
         return forget_kept(self.engine, reference)
 
-    def sweep(self) -> int:
-        """Remove what dead processes of this machine left behind; returns how many things."""
-        return sweep(self.engine, self.owner)
+    def sweep(self, *, shared: bool = False) -> int:
+        """Remove what dead processes of this machine left behind; returns how many things.
 
-    def remove_shared(self) -> int:
-        """Remove what trials share and none has now: their network, and old deliveries; returns how many things."""
-        from .delivery import forget_deliveries
-        from .network import remove_public_network
+        Trials share their network, and what an engine elsewhere was given.
+        """
+        if shared:
+            self.check()
+        swept = sweep(self.engine, self.owner)
+        if shared:
+            from .delivery import forget_deliveries
+            from .network import remove_public_network
 
-        return remove_public_network(self.engine, self.owner, self.machine()) + forget_deliveries(self.engine)
+            swept += remove_public_network(self.engine, self.owner, self.machine()) + forget_deliveries(
+                self.engine
+            )
+        return swept
+
+    def findings(self) -> Iterator[Finding]:
+        """Check the engine, its clock, disk and limits."""
+        from .health import findings
+
+        return findings(self, self.owner)
+
+    def open(
+        self,
+        reference: str,
+        command: Sequence[str],
+        *,
+        labels: Mapping[str, str],
+        user: str | None = None,
+        env: Mapping[str, str],
+        network: Network,
+        welcome: str,
+    ) -> int:
+        """Run a command, or a shell, in a new container that starts from what was kept."""
+        from .keeping import environment_of
+        from .terminal import visit
+
+        with self.engine.guard():
+            kept = environment_of(self.engine, reference)
+        environment = kept.model_copy(update={"network": network})
+        spec = SandboxSpec(environment, labels, network, _VISIT, kept=reference)
+        user = user or environment.user
+        return visit(self.engine, self._visited, spec, command, user=user, env=env, welcome=welcome)
+
+    def _visited(self, spec: SandboxSpec) -> DockerSandbox:
+        return self.start(spec, lambda _phase: None)
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
@@ -274,16 +298,24 @@ class DockerProvider:
 
 
 def _shares_files(sandbox: DockerSandbox) -> bool | None:
-    """Return whether a container and its engine see each other's files; a runtime may keep them in a layer of its own.
+    """Return whether a container and its engine see each other's files.
+
+    A runtime may keep them in a layer of its own, or remember what it has seen of one that is replaced from outside.
 
     None: its image has no shell, so it cannot be asked.
     """
     token = secrets.token_hex(8).encode()
-    sandbox.put_from_outside([File("/bench-in", content=token, readable=True)])
-    copied = sandbox.exec(
-        ("/bin/sh", "-c", "cat /bench-in > /bench-out"), timeout=_TRIED_FOR, sink=lambda _: None, user="0"
-    )
-    return sandbox.read("/bench-out", limit=len(token)) == token if copied.started else None
+
+    def run(script: str) -> bool:
+        command = ("/bin/sh", "-c", script)
+        return sandbox.exec(command, timeout=_TRIED_FOR, sink=lambda _: None, user="0").started
+
+    if not run("mkdir /bench-in && : > /bench-in/x"):
+        return None
+    replaced = File("/bench-in", clean=True), File("/bench-in/x", content=token, readable=True)
+    sandbox.put_from_outside(replaced)
+    run("cat /bench-in/x > /bench-out")
+    return sandbox.read("/bench-out", limit=len(token)) == token
 
 
 @contextlib.contextmanager

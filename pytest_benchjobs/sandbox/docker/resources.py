@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ...model.scenario import Environment
-from ..protocol import SandboxSpec
+from ..protocol import Promise, SandboxSpec
 
 _SHARES = 1024
 """Weight of one processor, which is that of a container where nothing is said."""
 _MOST_SHARES = 1 << 18
+_LIMITS = {Promise.MEMORY: "MemoryLimit", Promise.CPUS: "CpuCfsQuota", Promise.PIDS: "PidsLimit"}
+_IGNORED = (
+    "an engine without root ignores limits on this machine, which does not delegate cgroups (v2) to users"
+)
+_UNTOLD = "Podman does not tell which processes were killed for memory"
+_NO_COMPOSE = (
+    "Docker Compose is not tried with Podman, from whose internal networks its machine can be reached"
+)
+_UNDER_GVISOR = {
+    Promise.OUT_OF_MEMORY: "gVisor ends the whole container where the memory is not enough",
+    Promise.PIDS: "gVisor has processes that the engine does not count",
+    Promise.DAEMONS: "gVisor has processes that the engine does not see, so all of them end with the agent",
+    Promise.EVIDENCE: "under gVisor root reads the memory of what grades beside it, which leaves no trace",
+}
 _LEAST_RESERVATION = 6 << 20
 """The engine takes none below it."""
 
@@ -32,6 +47,25 @@ def runtimes_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of an engine's runtimes, the usual one first, by what it says of itself."""
     usual = info.get("DefaultRuntime")
     return tuple(dict.fromkeys((*([usual] if usual else []), *sorted(info.get("Runtimes") or ()))))
+
+
+def lacking(info: Mapping[str, Any], *, podman: bool, runtime: str | None = None) -> dict[Promise, str]:
+    """Return what an engine cannot promise, by what it says of itself and of a runtime; None: its usual one."""
+    # Podman says so itself, Docker by one of its options.
+    rootless = info.get("Rootless") or "name=rootless" in (info.get("SecurityOptions") or ())
+    ignored = info.get("CgroupDriver") == "none" or (rootless and str(info.get("CgroupVersion")) == "1")
+    found = {
+        promise: _IGNORED if ignored else f"the engine says that it cannot ({key})"
+        for promise, key in _LIMITS.items()
+        if ignored or not info.get(key)
+    }
+    if podman:
+        found |= {Promise.OUT_OF_MEMORY: _UNTOLD, Promise.SERVICES: _NO_COMPOSE}
+    elif Promise.MEMORY in found:
+        found[Promise.OUT_OF_MEMORY] = found[Promise.MEMORY]
+    name = runtime or info.get("DefaultRuntime")
+    about = (info.get("Runtimes") or {}).get(name)
+    return found | (_UNDER_GVISOR if re.search("runsc|gvisor", f"{name} {about}") else {})
 
 
 def on_machine(spec: SandboxSpec, cpus: float) -> SandboxSpec:

@@ -15,6 +15,8 @@ from ..command_timeout import LOOK, Demultiplexer, Drained, drain
 from ..program import PROGRAM
 from ..protocol import ExecResult, Sink
 
+NOT_STARTED = (125, 126, 127, 128)
+"""A command that could not be started ends with one of these and without ever having had a process."""
 _EXIT_POLL = (0.005, 0.5)
 _EARLY = 2.0
 """Seconds: the engine may take some of them to tell that a command ended whose output has."""

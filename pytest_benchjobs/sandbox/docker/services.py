@@ -42,11 +42,10 @@ class EngineServices:
         self.owner = owner
         """This process; its name is on everything that is made."""
         self.engine = Engine()
-        self.images = Images(self.engine)
+        self.images = Images(self.engine, owner)
         self.untouched = Untouched()
         self._reaper = Reaper(self.engine.host, self.engine.variables, f"{LABEL}owner={owner}")
         self._has_begun = False
-        self._machine: str | None = None
         self._lock = threading.Lock()
         self._live: dict[str, Callable[[], None]] = {}
 
@@ -72,12 +71,20 @@ class EngineServices:
         """What the engine says of itself and its machine."""
         return dict(self.engine.get("/info"))
 
+    @functools.cached_property
+    def version(self) -> dict[str, Any]:
+        """What the engine says of its programs."""
+        return dict(self.engine.get("/version"))
+
     def machine(self) -> str:
         """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
-        if self._machine is None:
-            found = str(self.engine.get("/version")["Arch"])
-            self._machine = _MACHINES.get(found, found)
-        return self._machine
+        found = str(self.version["Arch"])
+        return _MACHINES.get(found, found)
+
+    @property
+    def is_podman(self) -> bool:
+        """True if the engine is Podman, which has processes listed by columns of its own."""
+        return any(one.get("Name") == "Podman Engine" for one in self.version.get("Components") or ())
 
     def remember(self, name: str, remove: Callable[[], None]) -> None:
         """Remove something of a trial at `close`, unless it is forgotten before. `remove` never raises."""

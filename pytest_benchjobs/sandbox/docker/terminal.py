@@ -17,8 +17,10 @@ from types import FrameType
 
 import docker.errors
 
-from ...model.errors import EngineLost
+from ...model.errors import EngineLost, InputError
 from ..command_timeout import Demultiplexer
+from ..protocol import Sandbox, SandboxSpec
+from ..shell import by_shell
 from .engine import ROOT_USER, Engine
 
 _CHUNK = 64 * 1024
@@ -28,6 +30,37 @@ _NEVER_DETACH = "ctrl-],ctrl-],ctrl-],ctrl-q"
 _HANGING_UP = (signal.SIGTERM, signal.SIGHUP)
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _RESIZE_TRIES, _RESIZE_PAUSE = 20, 0.02
+
+
+def visit(
+    engine: Engine,
+    start: Callable[[SandboxSpec], Sandbox],
+    spec: SandboxSpec,
+    command: Sequence[str],
+    *,
+    user: str | None,
+    env: Mapping[str, str],
+    welcome: str,
+) -> int:
+    """Run a command, or a shell, in a new container of its own, as `interact` does."""
+    on_terminal = is_interactive()
+    if engine.encrypted and not on_terminal and not command:
+        raise InputError(
+            "commands on standard input cannot be passed to an engine behind TLS; give one after --"
+        )
+    if on_terminal and not command:
+        _write(_STDERR, f"{welcome}\n".encode())
+    terminal = {"TERM": os.environ["TERM"]} if on_terminal and os.environ.get("TERM") else {}
+    with ended_by_signals():
+        sandbox = start(spec)
+        try:
+            argv = command or ("/bin/sh", "-c", by_shell())
+            return interact(engine, sandbox.id, argv, user=user, env={**terminal, **env})
+        except BrokenPipeError:
+            # The reader closed the pipe. The status is that of a program killed by SIGPIPE.
+            return 141
+        finally:
+            sandbox.remove()
 
 
 def is_interactive() -> bool:

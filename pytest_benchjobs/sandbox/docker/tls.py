@@ -57,7 +57,7 @@ class SharedSocket(ssl.SSLSocket):
                 poll.modify(
                     self, select.POLLIN if isinstance(wants, ssl.SSLWantReadError) else select.POLLOUT
                 )
-            except ValueError as error:  # another thread has shut it down
+            except (ValueError, ssl.SSLError) as error:  # another thread has shut it down, or it broke
                 raise ConnectionAbortedError(str(error)) from error
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

@@ -38,6 +38,8 @@ class EngineContainer(abc.ABC):
         self.workdir = workdir
         self._engine = engine
         self._inside: Inside | None = None
+        self._commands = 0
+        """Number of commands that were started."""
         self._caller = caller()
         """Whoever it was created for is also who it is used for."""
 
@@ -56,6 +58,7 @@ class EngineContainer(abc.ABC):
             created = self._engine.client.exec_create(self.id, list(argv), stdin=stdin is not None, **options)
             exec_id = str(created["Id"])
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
+        self._commands += 1
         with connection:
             running = Running(connection, lambda: self._status(exec_id), self._caller.stopped, sink, stdout)
             if stdin is not None:

@@ -16,7 +16,8 @@ from .engine import LABEL, Engine
 from .library import ERRORS
 from .processes import SIGNAL
 
-_EVENTS = ("oom", "kill", "die")
+_EVENTS = ("oom", "kill", "die", "exec")
+"""The last is of Podman: a command was started."""
 _TO_FIRST_PROCESS = str(int(signal.Signals[f"SIG{SIGNAL}"]))
 _RECONNECT = 1.0
 _SKEW = 3600.0
@@ -40,7 +41,7 @@ class Events:
         self._thread.start()
 
     def count(self, container: str, event: str) -> int:
-        """Return how often `event` (`oom`, `kill` or `die`) happened to the container so far."""
+        """Return how often `event` (`oom`, `kill`, `die` or `exec`) happened to the container so far."""
         return self._counts[container, event]
 
     def wait(self, container: str, event: str, above: int, seconds: float) -> int:

@@ -35,21 +35,28 @@ NO_SUCH_PATH = Words(
 )
 FILES_NOT_SEEN = Words(
     "the engine does not see files of this machine",
-    ("bind source path does not exist",),
-    "Docker 20.10 to 29",
+    ("bind source path does not exist", "making volume mountpoint"),
+    "Docker 20.10 to 29, Podman 4 and 5 without root",
 )
 OWN_FAULT = Words(
     "a command cannot be started, for a reason of its own",
-    ('exec: "', "unable to find user", "unable to find group", "chdir to cwd"),
-    "runc 1.0 to 1.3",
+    ('exec: "', "executable file `", "unable to find user", "unable to find group", "chdir to cwd"),
+    "runc 1.1; crun, which was not tried",
+)
+NO_COMMAND = Words(
+    "a command was not started; whether one that says so was, events tell",
+    (": oci runtime", ": oci permission denied"),
+    "Podman 4 and 5",
 )
 NOT_GIVEN = Words(
-    "a registry does not have an image, or does not give it",
+    "a registry does not have an image, does not give it, or does not take one",
     (
         ": not found",
         "denied",
         "unauthorized",
         "authentication",
+        "no basic auth",
+        "name unknown",
         "manifest unknown",
         "no matching manifest",
         "invalid",
@@ -61,4 +68,4 @@ TOO_OFTEN = Words(
     ("too many requests", "toomanyrequests", "429"),
     "Docker 20.10 to 29",
 )
-TABLE = (DISK_FULL, NO_SUCH_PATH, FILES_NOT_SEEN, OWN_FAULT, NOT_GIVEN, TOO_OFTEN)
+TABLE = (DISK_FULL, NO_SUCH_PATH, FILES_NOT_SEEN, OWN_FAULT, NO_COMMAND, NOT_GIVEN, TOO_OFTEN)

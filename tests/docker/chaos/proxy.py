@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from .faults import Fault, Kind
 from .wire import HungUp, Message, Reader, Request, members, message, plain, relay, request, tunnel, unframed
@@ -52,6 +52,18 @@ class _About(NamedTuple):
     command: str = ""
 
 
+class Way:
+    """How a job comes to a harmful socket, and that to the engine: here both are on this machine."""
+
+    engine = "/var/run/docker.sock"
+    place: Path | None = None
+    """Where the harmful socket has to be."""
+
+    def environment(self, path: Path) -> dict[str, str]:
+        """Return variables that lead a job to the socket at `path`."""
+        return {"DOCKER_HOST": f"unix://{path}"}
+
+
 class HarmfulSocket:
     """Passes everything on to the engine but for faults: scenario -> those of calls about its containers.
 
@@ -59,19 +71,20 @@ class HarmfulSocket:
     `garbled`: every word of a refusal is nonsense, whoever said it.
     """
 
+    way: ClassVar[Way] = Way()
+
     def __init__(
         self,
         faults: Mapping[str, Sequence[Fault]] | None = None,
         *,
-        engine: str = "/var/run/docker.sock",
         garbled: bool = False,
     ) -> None:
         self.seen: list[Seen] = []
         self._faults = {scenario: [*some] for scenario, some in (faults or {}).items()}
         self._matches: Counter[int] = Counter()
-        self._engine, self._garbled = engine, garbled
-        self._directory = Path(tempfile.mkdtemp(prefix="chaos-"))
-        self._path = self._directory / "s"
+        self._engine, self._garbled = self.way.engine, garbled
+        self._directory = Path(tempfile.mkdtemp(prefix="chaos-", dir=self.way.place))
+        self.path = self._directory / "s"
         self._made: dict[str, tuple[str, int]] = {}
         """What was created -> its scenario, and how many containers that had then."""
         self._containers: Counter[str] = Counter()
@@ -87,7 +100,7 @@ class HarmfulSocket:
     @property
     def host(self) -> str:
         """For DOCKER_HOST."""
-        return f"unix://{self._path}"
+        return f"unix://{self.path}"
 
     def __enter__(self) -> Self:
         self._listen()
@@ -112,9 +125,9 @@ class HarmfulSocket:
             self._back.start()
 
     def _listen(self) -> None:
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(self._path))
+        listener.bind(str(self.path))
         listener.listen(128)
         self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()

@@ -1,22 +1,26 @@
 """An engine that answers anything gives no wrong score, loses nothing, leaves nothing, and single faults are healed.
 
 `CHAOS_SEED` draws at which of its times each call goes wrong, and which cells run where `CHAOS_CELLS` says how many of each
-test; `make chaos` runs all. `CHAOS_REPORT` is a file that the table is written to.
+test; `make chaos` runs all. `CHAOS_REPORT` is a file that the table is written to. With `CHAOS_ENGINE=ssh` or `tls` the engine is
+elsewhere, at the end of a bad line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.docker.elsewhere import Elsewhere, elsewhere  # noqa: F401  a fixture
+from tests.docker.link import BadLine
 from tests.docker.scripted import ScriptedRegistry
 from tests.docker.test_many_images import base, registry  # noqa: F401  fixtures
 from tests.support import results, until
@@ -30,6 +34,7 @@ from .trials import HEALED, NOT_MET, Job, calibrated, judged, run_alone, run_cel
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
+ENGINE = os.environ.get("CHAOS_ENGINE")
 CELLS = int(os.environ.get("CHAOS_CELLS") or 40)
 _AT_ONCE = 60
 _OF_NO_TRIAL = {
@@ -48,6 +53,24 @@ _PULLED = """\
     reference: "true"
     scorers: [{{name: s, type: command, command: "test -s /own"}}]
 """
+
+
+@contextlib.contextmanager
+def _at_the_end_of(line: BadLine) -> Iterator[None]:
+    """Have all jobs call an engine there."""
+    with contextlib.closing(line), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HarmfulSocket, "way", line)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The way to the engine that `CHAOS_ENGINE` names."""
+    if not ENGINE:
+        yield
+        return
+    with _at_the_end_of(BadLine(request.getfixturevalue("elsewhere"), ENGINE, SEED)):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +138,7 @@ def test_calls_that_are_of_no_trial(tmp_path: Path) -> None:
     _check(jobs)
 
 
+@pytest.mark.skipif(bool(ENGINE), reason="the registry is on this machine")
 def test_images_that_are_pulled(tmp_path: Path, registry: ScriptedRegistry) -> None:  # noqa: F811
     kinds = [
         kind
@@ -197,11 +221,22 @@ def _begins(call: str, command: str) -> bool:
     return call == "POST /exec/{}/start" and AGENT in command
 
 
-def test_a_dozen_cells(tmp_path: Path) -> None:
-    """Those of every day: no silence, and nothing that lasts."""
+def _dozen() -> list[Cell]:
+    """No silence, and nothing that lasts."""
     brief = [
         cell
         for cell in table(SEED, FEW)
         if cell.is_single and cell.agent == AGENT and cell.fault.kind.how != "silence"
     ]
-    _check(_in_jobs(tmp_path, _sampled(brief, 12)))
+    return _sampled(brief, 12)
+
+
+def test_a_dozen_cells(tmp_path: Path) -> None:
+    _check(_in_jobs(tmp_path, _dozen()))
+
+
+@pytest.mark.skipif(bool(ENGINE), reason="all others are elsewhere, too")
+@pytest.mark.parametrize("by", ["ssh", "tls"])
+def test_a_dozen_cells_elsewhere(tmp_path: Path, elsewhere: Elsewhere, by: str) -> None:  # noqa: F811  the fixture
+    with _at_the_end_of(BadLine(elsewhere, by, SEED)):
+        _check(_in_jobs(tmp_path, _dozen()))

@@ -118,7 +118,7 @@ def start_job(
         f"--bench-concurrency={concurrency}",
         *args,
         timeout=3000,
-        DOCKER_HOST=socket.host,
+        **socket.way.environment(socket.path),
     )
     return done.stdout
 
@@ -218,7 +218,7 @@ def troubles(directory: Path, expected: int, output: str) -> list[str]:
 
 def left_of(*ids: str) -> list[str]:
     """Containers, networks and volumes of these jobs that stay in the engine."""
-    client = docker.APIClient(version="auto")
+    client = docker.APIClient(f"unix://{HarmfulSocket.way.engine}", version="auto")
 
     def there() -> list[str]:
         found = []
@@ -240,7 +240,7 @@ def left_of(*ids: str) -> list[str]:
 
 def _remove_images(directory: Path) -> None:
     """Remove the images that the jobs below a directory built and kept."""
-    client = docker.APIClient(version="auto")
+    client = docker.APIClient(f"unix://{HarmfulSocket.way.engine}", version="auto")
     try:
         kept = [
             image["Id"]

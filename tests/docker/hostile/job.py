@@ -18,14 +18,14 @@ from .attacks import ANSWER, LOCAL, OUT, RIGHT, SEARCH, SPOILERS
 
 AGENT = '--bench-agent=command:bash "$BENCH_PROBLEM_FILE"'
 # Built once for all runs: an image is kept by its content.
-DOCKERFILE = f"""\
+WITH_PROGRAMS = f"""\
 FROM {IMAGE}
 RUN apt-get update \\
  && apt-get install -y --no-install-recommends git nodejs node-acorn perl python3-pytest \\
  && rm -rf /var/lib/apt/lists/*
 RUN mkdir /check && echo 'require("acorn")' > /check/check.js
-WORKDIR /app
 """
+DOCKERFILE = f"{WITH_PROGRAMS}WORKDIR /app\n"
 REPOSITORY = """\
 RUN git init -q && echo given > given.txt && git add . && git -c user.name=a -c user.email=a@b commit -qm given
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ...command_timeout import Drained
 from ...protocol import ExecResult, Sink
 from ..engine import Engine
+from ..running import NOT_STARTED
 from ..transfer import EngineContainer
 
 
@@ -42,7 +43,7 @@ class ServiceContainer(EngineContainer):
             None if status is None else status[0],
             timed_out=why is not Drained.ENDED,
             seconds=time.monotonic() - started,
-            started=status is None or status[1] != 0,
+            started=status is None or status[1] != 0 or status[0] not in NOT_STARTED,
         )
 
 

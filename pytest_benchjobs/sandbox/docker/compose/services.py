@@ -19,7 +19,7 @@ from ...program import program_file
 from ...protocol import SandboxSpec
 from ..calling import NetworkGone
 from ..engine import LABEL, Engine
-from ..images import ResolvedImage
+from ..images import ResolvedImage, combined_key
 from ..library import ERRORS
 from ..network import in_network, make_trial_network
 from ..pulling import rest
@@ -271,11 +271,6 @@ class TrialServices:
             client.remove_network(f"{self.id}-{network}")
         for volume in self.project.volumes:
             client.remove_volume(f"{self.id}-{volume}", force=True)
-
-
-def combined_key(own: str, keys: Mapping[str, str]) -> str:
-    """Return the identity of the images of a trial; that of its own image alone where there are no others."""
-    return " ".join((own, *(f"{name}={keys[name]}" for name in sorted(keys))))
 
 
 def _line(output: str) -> str:

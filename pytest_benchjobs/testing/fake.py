@@ -25,22 +25,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from .model.endpoint import GATEWAY_PORT
-from .model.environ import host_environment
-from .model.errors import ImageMissing
-from .model.job import JobConfig, Owner
-from .model.result import ImageRecord
-from .model.scenario import Scenario
-from .sandbox.door import DOOR_FAILED, SOCKET, behind_door
-from .sandbox.host_command import LocalCommand, LocalDoor, send
-from .sandbox.memory import Unobserved
-from .sandbox.protocol import (
+from ..model.endpoint import GATEWAY_PORT
+from ..model.environ import host_environment
+from ..model.errors import ImageMissing
+from ..model.job import JobConfig, Owner
+from ..model.result import ImageRecord
+from ..model.scenario import Scenario
+from ..sandbox.door import DOOR_FAILED, SOCKET, behind_door
+from ..sandbox.host_command import LocalCommand, LocalDoor, send
+from ..sandbox.memory import Unobserved
+from ..sandbox.protocol import (
     BYTECODE,
     ExecResult,
     Fetched,
     File,
     ImageRequest,
     Kept,
+    Promise,
     SandboxSpec,
     Sink,
     Stdin,
@@ -52,6 +53,7 @@ _TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
 _KEPT = "fake-kept:"
 _KEPT_ROOT = "BENCHJOBS_FAKE_KEPT"
 _ABOUT = "kept.json"
+_HELD = {Promise.KEEPING}
 
 
 class FakeProvider:
@@ -72,6 +74,10 @@ class FakeProvider:
     def machine(self) -> str:
         """That of where it runs."""
         return platform.machine()
+
+    def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:  # noqa: ARG002
+        """Return all that needs more than a directory: it pretends to be everything, and isolates nothing."""
+        return {promise: "it isolates nothing" for promise in Promise if promise not in _HELD}
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
         """None: it pretends to be everything."""
@@ -118,7 +124,7 @@ class FakeProvider:
         shutil.rmtree(path, ignore_errors=True)
         return True
 
-    def sweep(self) -> int:
+    def sweep(self, *, shared: bool = False) -> int:  # noqa: ARG002
         """Nothing is left behind that would matter."""
         return 0
 
@@ -295,11 +301,6 @@ class FakeSandbox(Unobserved):
         self.end_processes()
         shutil.rmtree(self.root, ignore_errors=True)
         self.forget(self)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """None: who tests a plugin knows what this is."""
-        return ()
 
     def _take(self, reference: str) -> None:
         path = _kept_path(reference)
