@@ -15,7 +15,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox.docker import network
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker.network import NETWORK_LABEL, NETWORK_VARIABLE
+from pytest_benchjobs.sandbox.docker.network import NETWORK_LABEL, NETWORK_VARIABLE, remove_public_network
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.rules import rules_of
 from tests.support import IMAGE, until
@@ -142,10 +142,14 @@ def test_a_trial_that_is_given_the_network_later_is_given_the_same(
 
 
 @pytest.mark.alone
+def _remove(provider: DockerProvider) -> int:
+    return remove_public_network(provider.engine, provider.owner, provider.machine())
+
+
 def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
     providers = [DockerProvider(current_owner()) for _ in range(6)]
     image = str(providers[0].engine.get(f"/images/{IMAGE}/json")["Id"])
-    providers[0].remove_shared()
+    _remove(providers[0])
     start, found = threading.Barrier(len(providers)), []
 
     def join(one: DockerProvider) -> None:
@@ -194,8 +198,8 @@ def test_gc_removes_it_when_no_container_has_it_and_the_next_trial_makes_it_agai
     provider: DockerProvider,
 ) -> None:
     with _sandbox(provider):
-        assert provider.remove_shared() == 0
-    assert provider.remove_shared() in (0, 1)  # another session of this machine may have a container now
+        assert _remove(provider) == 0
+    assert _remove(provider) in (0, 1)  # another session of this machine may have a container now
     with _sandbox(provider) as sandbox:  # it knew another one
         assert sandbox.notes == ()
         assert provider.engine.get("/networks", filters={"label": [NETWORK_LABEL]})

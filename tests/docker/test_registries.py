@@ -111,7 +111,8 @@ def test_a_registry_that_answers_is_believed(
 def test_a_full_disk_of_the_engine_is_not_a_missing_image(
     images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulling, "_pull", lambda *_: "write /var/lib/x: no space left on device")
+    full = pulling.Refused("write /var/lib/x: no space left on device")
+    monkeypatch.setattr(pulling, "_carry", lambda *_: full)
     for _ in range(2):
         with pytest.raises(DiskFull):
             resolve(images, "nowhere/x:1")

@@ -391,7 +391,8 @@ def test_the_state_of_a_container(things: dict[str, Any], states: str) -> None:
     [
         ({"Running": False, "ExitCode": None}, "created"),
         ({"Running": True, "ExitCode": None}, "running"),
-        ({"Running": False, "ExitCode": 0}, "ended"),
+        ({"Running": False, "ExitCode": 0}, "created"),  # as Podman says before it starts one
+        ({"Running": False, "ExitCode": 0, "Pid": 7}, "ended"),
         ((404, "{}"), "absent"),
         (Turns([(404, "{}"), {"Running": False, "ExitCode": 3}]), "ended"),
         ((500, "{}"), "unknown"),

@@ -85,7 +85,7 @@ def test_events_are_counted_for_each_container_and_kind(engine: Engine, events: 
     assert [events.count(name, "oom") for name in "cd"] == [0, 1]
     (asked,) = engine.opened
     assert asked["filters"]["label"] == "benchjobs.owner=me"
-    assert set(asked["filters"]["event"]) == {"oom", "kill", "die"}
+    assert set(asked["filters"]["event"]) == {"oom", "kill", "die", "exec"}
     assert asked["since"] is None
 
 
