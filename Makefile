@@ -12,10 +12,10 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer podman extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer podman k8s k8s-chaos extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
 
 help:  ## Show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
@@ -65,14 +65,21 @@ chaos: venv engine plugins  ## Every call of the engine with every fault, by a s
 fuzz: venv  ## 10,000 malformed manifests, task.toml, agent files, settings and options; FUZZ_SEED=N, FUZZ_CASES=N
 	$(PYTEST) tests/unit/test_fuzz.py -m extended
 
-hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score; HOSTILE_ENGINE=ssh|tls, HOSTILE_RUNTIME=NAME
+hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score; HOSTILE_ENGINE=ssh|tls|trixie|bookworm-user.., HOSTILE_RUNTIME=NAME
 	$(PYTEST) tests/docker/test_attacks.py -m "" -k all -s
 
 simulate: venv  ## Judge thousands of simulated jobs, and check what docs/statistics.md says of verdicts; SIMULATE_REPORT=FILE
 	$(PYTEST) tests/unit/test_simulated_gates.py -n auto -m ""
 
-podman:  ## Trees with Podman 4.3 and 5.4, for tests; nothing is installed
+podman: venv engine  ## Podman 4.3 and 5.4, as root and as a user: the suite, jobs, a real agent; nothing is installed
 	@scripts/podman.sh bookworm trixie
+	$(PYTEST) tests/docker/test_conformance.py tests/docker/test_podman.py tests/agents/test_podman.py -m "" -k podman
+
+k8s: venv engine  ## A real Kubernetes of three nodes on this machine, built once, and its tests; or those alone, on the cluster of BENCHJOBS_KUBECONFIG
+	scripts/k8s.sh run $(PYTEST) tests/kubernetes
+
+k8s-chaos: venv engine  ## The same cluster, harmed about every 30 s while a job runs there and on Docker; SEED=N, TRIALS=N, CHAOS_REPORT=FILE
+	CHAOS_SEED=$(SEED) CHAOS_TRIALS=$(or $(TRIALS),300) scripts/k8s.sh run $(PYTEST) tests/kubernetes/test_chaos.py -m "" -s
 
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

@@ -18,5 +18,5 @@ for suite in "${@:-trixie}"; do
     debootstrap --variant=minbase --include="$packages" "$suite" "$place/$suite.new" ${BENCHJOBS_DEBIAN_MIRROR:+"$BENCHJOBS_DEBIAN_MIRROR"} \
         >"$place/$suite.log" 2>&1 </dev/null || { tail -n 10 "$place/$suite.log" >&2; give_up "debootstrap of $suite failed; the end of its log is above."; }
     mv "$place/$suite.new" "$place/$suite"
-    printf 'podman: %s is in %s\n' "$(chroot "$place/$suite" podman --version)" "$place/$suite"
+    printf 'podman: %s is in %s\n' "$(dpkg-query --admindir="$place/$suite/var/lib/dpkg" --show podman)" "$place/$suite"
 done

@@ -30,6 +30,7 @@ REFERENCE = "refs/benchjobs/extended"
 DIRECTORIES = {
     "agents": ("agents", "gateway"),
     "docker": ("sandbox", "trial", "scoring"),
+    "kubernetes": ("kubernetes",),
     "local": ("sandbox",),
     "plugin": ("plugin",),
     "viewer": ("viewer",),

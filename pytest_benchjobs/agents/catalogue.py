@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from pathlib import Path
 
 from ..model.errors import InputError
+from ..system.installed import entry_points
 from .builtin import RESERVED, builtin_agents
 from .checking import agent_fault
 from .described import SUFFIXES, DescribedAgent
@@ -76,7 +76,7 @@ def _name_in(path: Path) -> str:
 
 def _installed() -> Mapping[str, Agent]:
     found: dict[str, Agent] = {}
-    for point in metadata.entry_points(group=GROUP):
+    for point in entry_points(GROUP):
         blame = f"entry point {point.name} = {point.value} of {GROUP}"
         try:
             loaded = point.load()

@@ -85,5 +85,5 @@ def _is_list_of(values: object, kind: type) -> bool:
     return (
         isinstance(values, Iterable)
         and not isinstance(values, str)
-        and (set(map(type, values)) <= {kind} or all(isinstance(one, kind) for one in values))
+        and all(isinstance(one, kind) for one in values)
     )

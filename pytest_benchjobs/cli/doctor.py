@@ -38,6 +38,7 @@ from ..settings.agents import read_agent
 from ..settings.known import read_known
 from ..settings.secret_store import find
 from ..settings.table import BY_NAME, LOCAL
+from ..settings.values import read_flag
 from ..sources import find_sources
 from ..sources.project import ini_value, rootdir
 from ..sources.protocol import Unsupported
@@ -53,7 +54,6 @@ from ._output import emit, output_option
 from .agents import known_agents
 
 _STEP = 1.0
-_TRUE = ("1", "true", "yes", "on")
 
 
 @click.command()
@@ -133,9 +133,10 @@ def _of_engine(sandbox: str, directory: Path) -> Iterator[Finding]:
 
 def _sandbox(root: Path) -> str:
     """Return the sandbox that the ini file of a project names, else the usual one."""
-    without, named = (ini_value(root, BY_NAME[name].option) for name in ("no_docker", "sandbox"))
+    flag, sandbox = BY_NAME["no_docker"], BY_NAME["sandbox"]
+    without, named = ini_value(root, flag.option), ini_value(root, sandbox.option)
     usual: str = JobConfig.model_fields["sandbox"].default
-    return named or (LOCAL if (without or "").lower() in _TRUE else usual)
+    return named or (LOCAL if without and read_flag(without, flag.option) else usual)
 
 
 def _newest_job(directory: Path) -> datetime.datetime | None:

@@ -16,13 +16,12 @@ import click
 from ..job.follow import Following, Landed
 from ..model.exit_status import ExitStatus
 from ..model.job import JobRecord, JobStatus
-from ..report.documents.watch import watch_document
 from ..report.overview import summary_document
 from ..report.table import width
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
 from ..store.results import find_bundle
-from ..store.text import one_line, plain
+from ..store.text import one_line
 from ._directory import directory_option
 from ._output import output_option, say
 from ._screen import full_screen, is_possible
@@ -161,15 +160,7 @@ def _looks(following: Following, interval: float, landed: list[Landed]) -> Itera
 
 
 def _print_document(following: Following, output: str) -> None:
-    document = watch_document(
-        following.record,
-        following.live,
-        datetime.datetime.now(datetime.UTC),
-        died=following.died,
-        log=() if following.began else following.log(_LOG_LINES),
-        quotas=following.quotas(),
-    )
-    data = plain(document.model_dump(mode="json", by_alias=True))
+    data = following.document()
     if output == "json":
         click.echo(json.dumps(data))
         return

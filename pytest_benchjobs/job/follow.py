@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import stat
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..analysis.live import Flying, Live
 from ..analysis.scenarios import judged
@@ -16,6 +17,7 @@ from ..model.event import Ended
 from ..model.job import JobStatus
 from ..model.quota import Quota
 from ..model.result import Outcome, TrialResult
+from ..report.documents.watch import watch_document
 from ..report.excerpts import excerpts, last_lines
 from ..store.bundle import JobBundle
 from ..store.events import EventReader
@@ -25,7 +27,7 @@ from ..store.log import log_end
 from ..store.quotas import read
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
-from ..store.text import clean, one_line
+from ..store.text import clean, one_line, plain
 from ..store.trials import read_result
 
 # The starter of a detached job closes it when pytest died of a wrong option; that takes a moment.
@@ -34,6 +36,7 @@ _PATIENCE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _TAIL = 16_384
 _LINE_LIMIT = 500
+_LOG_LINES = 100
 
 
 _HELD_BACK = ("Its benchmark is confidential: nothing is quoted",)
@@ -120,6 +123,19 @@ class Following:
         if self.record.status.ended:
             return self.record.decisions.quotas
         return tuple(read(self.bundle.layout.quotas).values())
+
+    def document(self) -> dict[str, Any]:
+        """Return a snapshot of the job as plain data that is safe to show; before its first trial with the log."""
+        document = watch_document(
+            self.record,
+            self.live,
+            datetime.datetime.now(datetime.UTC),
+            died=self.died,
+            log=() if self.began else self.log(_LOG_LINES),
+            quotas=self.quotas(),
+        )
+        data: dict[str, Any] = plain(document.model_dump(mode="json", by_alias=True))
+        return data
 
     def silence(self) -> float:
         """Seconds since the last heartbeat of the job's process; 0 before the first one."""

@@ -120,21 +120,20 @@ PLANNER: ContextVar[Planner] = ContextVar("PLANNER")
 @contextlib.contextmanager
 def looking(job: JobConfig, supplies: Supplies, split: Split | None = None) -> Iterator[Look]:
     """Open the engine and the history for a dry run."""
-    provider = LateProvider(supplies.provider)
     bundle = JobBundle(job.directory, new_job_id())  # never written
     services = Services(
         config=job,
         bundle=bundle,
-        provider=provider,
+        provider=supplies.provider,
         agents=supplies.agents,
         scorers=supplies.scorers,
         secrets=supplies.secrets,
     )
     with contextlib.ExitStack() as stack:
-        stack.callback(provider.close)
+        stack.callback(supplies.provider.close)
         reuse: Reuse | None = None
         if job.reuse and Layout(job.directory).history.is_file():
             reuse = Reuse(job.directory, bundle.id, job)
             stack.callback(reuse.close)
         fates = Fates(job, bundle, supplies.agents, services=services, reuse=reuse)
-        yield Look(job, provider, services, fates, split)
+        yield Look(job, supplies.provider, services, fates, split)

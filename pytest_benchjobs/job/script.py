@@ -24,6 +24,7 @@ from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..model.node_ids import node_name
 from ..model.owner import current_owner
+from ..sandbox.late import LateProvider
 from ..sandbox.providers import builtin_providers
 from ..scoring.builtin import builtin_scorers
 from ..scoring.registering import add_scorers_of
@@ -215,11 +216,15 @@ class DrivenJob:
             job = self._settings.job
             rounds.check(job, job.gate, distributed=False)
             agents = {self._agent.name: self._agent}
-            supplies = Supplies(agents, self._scorers, self._provider, self._settings.secrets)
-            models.make_ready(job, agents, supplies.secrets, lambda _line: None, supplies.machine)
-            supplies.check_runtime(job)
-            begun = begin(_request(self._settings))
-            self._running = RunningJob(job, begun.bundle, supplies, begun)
+            provider = LateProvider(self._provider)
+            supplies = Supplies(agents, self._scorers, provider, self._settings.secrets)
+            with contextlib.ExitStack() as undo:
+                undo.callback(provider.close)
+                models.make_ready(job, agents, supplies.secrets, lambda _line: None, supplies.machine)
+                supplies.check_runtime(job)
+                begun = begin(_request(self._settings))
+                self._running = RunningJob(job, begun.bundle, supplies, begun)
+                undo.pop_all()
             atexit.register(self.close)
             # Scorers of later trials are not known yet, and one may ask a model.
             self._running.start({self._spec.label: 1}, models_for_scorers=True)

@@ -20,7 +20,6 @@ from ..model.job import placed
 from ..model.quota import OnQuota
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..sandbox.late import LateProvider
-from ..sandbox.protocol import HasRuntimes
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
 from ..store.files import check_room
@@ -42,7 +41,7 @@ from .trial_fate import Fates, Run, Skip, Take
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..model.job import JobConfig
-    from ..sandbox.protocol import ImageSupply, SandboxProvider
+    from ..sandbox.protocol import ImageSupply
     from ..scoring.protocol import Scorer
 
 _WAKE_SECONDS = 0.2
@@ -69,15 +68,15 @@ class Supplies:
 
     agents: Mapping[str, Agent]
     scorers: Mapping[str, Scorer]
-    provider: Callable[[], SandboxProvider]
-    """Makes the provider of sandboxes; raises InfrastructureError where its engine does not answer."""
+    provider: LateProvider
+    """The one provider of sandboxes of this process, for the job: `Trials` close it."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable for agents -> value."""
 
     def machine(self) -> str | None:
         """Return the machine of sandboxes, such as `x86_64`; None: no engine answers, as trials report."""
-        with contextlib.suppress(InfrastructureError), contextlib.closing(self.provider()) as provider:
-            return provider.machine()
+        with contextlib.suppress(InfrastructureError):
+            return str(self.provider.machine())
         return None
 
     def check_runtime(self, job: JobConfig) -> None:
@@ -88,8 +87,8 @@ class Supplies:
         """
         if job.runtime is None:
             return
-        with contextlib.suppress(InfrastructureError), contextlib.closing(self.provider()) as provider:
-            there = provider.runtimes() if isinstance(provider, HasRuntimes) else ()
+        with contextlib.suppress(InfrastructureError):
+            there = self.provider.runtimes()
             if job.runtime not in there:
                 has = (
                     f"available: {', '.join(there)}" if there else f"sandbox {job.sandbox!r} has no runtimes"
@@ -151,7 +150,7 @@ class Trials(Generic[T]):
             gateway: Address of the gateway.
             sandboxes: True if a trial is known to need a sandbox. Else the engine is not contacted until one does.
         """
-        self._provider = LateProvider(self._supplies.provider)
+        self._provider = self._supplies.provider
         if sandboxes and self.engine_problem is None:
             try:
                 self._provider.check()

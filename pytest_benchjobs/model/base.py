@@ -6,9 +6,16 @@ import math
 import re
 import threading
 import unicodedata
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticUndefined
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 _SIZE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt])?(?:i?b)?\s*$")
 _SIZE_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -31,6 +38,36 @@ class Model(BaseModel):
         with _BUILDING:
             depth = _parent_namespace_depth + 1 if _parent_namespace_depth > 0 else 0
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
+
+
+# Not the types themselves: pydantic looks up the signature of what makes a default, which is long work for a type.
+_ANEW: Mapping[type, Callable[[], object]] = {dict: lambda: {}, list: lambda: []}  # noqa: PIE807
+
+
+class Numerous(Model):
+    """Model with thousands of instances, each of which is given empty defaults of its own.
+
+    Pydantic would copy them in depth, ten steps for each key. In return, `exclude_defaults` does not know them.
+    """
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
+        for field in cls.model_fields.values():
+            if field.default in ({}, []):
+                field.default, field.default_factory = PydanticUndefined, _ANEW[type(field.default)]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """JSON Schema that has these defaults, too."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, field in cls.model_fields.items():
+            described = properties.get(name, properties.get(field.alias))
+            if described is not None and field.default_factory in _ANEW.values():
+                described.setdefault("default", field.get_default(call_default_factory=True))
+        return schema
 
 
 _Model = TypeVar("_Model", bound=Model)

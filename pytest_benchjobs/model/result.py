@@ -201,7 +201,7 @@ class Signature(Model):
 
         That is all parts but the agent, its parameters, where it was graded, and how its answer was read.
         """
-        common = sorted((name, digest) for name, digest in self.parts.items() if name not in COMPARED)
+        common = sorted([part for part in self.parts.items() if part[0] not in COMPARED])
         return hashlib.sha256(repr(common).encode()).hexdigest()[:16]
 
 

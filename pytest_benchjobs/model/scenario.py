@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
+from .base import Capability, Model, Name, Numerous, ScenarioName, Score, Seconds, Size
 from .metric import MOST, OWN_SCORE, MetricName, MetricSpec
 from .pattern import pattern_fault
 
@@ -94,7 +94,7 @@ class Compose(Model):
     """Service -> its image, as far as the file says it without Docker Compose; without `main`."""
 
 
-class Environment(Model):
+class Environment(Numerous):
     """The container a trial runs in. Sizes in bytes, times in seconds."""
 
     image: str | None = None
@@ -187,7 +187,7 @@ class Environment(Model):
         return self.image or str(self.dockerfile)
 
 
-class Reference(Model):
+class Reference(Numerous):
     """Reference solution for `oracle`: a shell script, a patch, files, or a directory with a `solve.sh` (Harbor)."""
 
     script: str | None = None
@@ -200,7 +200,7 @@ class Reference(Model):
     """Right reply in a turn of a conversation; `script` runs before it."""
 
 
-class ScorerSpec(Model):
+class ScorerSpec(Numerous):
     """One scorer of a scenario.
 
     `type` is one of the built-in kinds (`bash`, `command`, `tests`, `answer` ...) or a name that a plugin registered.
@@ -414,7 +414,7 @@ class Validation(enum.StrEnum):
     EVALUATION = "evaluation"
 
 
-class Scenario(Model):
+class Scenario(Numerous):
     """One task: what to do, where, and how it is graded."""
 
     id: ScenarioName

@@ -29,6 +29,10 @@ class BenchWarning(pytest.PytestWarning):
     __module__ = "pytest_benchjobs"
 
 
+_HINDERING = frozenset(("skip", "skipif", "xfail"))
+"""Marks by which an item may not run."""
+
+
 # Subclasses of pytest's outcomes, so that pytest makes no traceback.
 class Unsolved(Failed):
     """Failure of the agent: a failure in pytest, with its own category in the terminal."""
@@ -51,6 +55,8 @@ def own_limits(config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
 
 def unwanted(item: pytest.Item) -> str | None:
     """Return why an item is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
+    if not _HINDERING.intersection([mark.name for mark in item.iter_markers()]):
+        return None
     try:
         skipped = evaluate_skip_marks(item)
         if skipped is not None:

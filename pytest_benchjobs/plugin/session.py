@@ -16,6 +16,7 @@ from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
 from ..model.owner import current_owner
 from ..model.result import Failure, Outcome
+from ..sandbox.late import LateProvider
 from ..store.bundle import JobBundle
 from . import status_words
 from .items import ItemTicket, TrialItem
@@ -49,17 +50,20 @@ def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
         supplies = supplies_of(config)
         models.check_programs(settings.job, supplies.agents)
         tell = functools.partial(show, config)
-        models.make_ready(settings.job, supplies.agents, supplies.secrets, tell, supplies.machine)
-        with (
-            waiting(config, "waiting for the results directory and the locks of jobs in it"),
-            interrupts_of(config).held(),
-        ):
-            # These two fail before the directory of the job is made.
-            sandbox_of(config)
-            if work.sandboxes:
-                supplies.check_runtime(settings.job)
-            begun = begin(_request(config, work))
-            job = _enter(config, begun.bundle, supplies, begun)
+        with contextlib.ExitStack() as undo:
+            undo.callback(supplies.provider.close)
+            models.make_ready(settings.job, supplies.agents, supplies.secrets, tell, supplies.machine)
+            with (
+                waiting(config, "waiting for the results directory and the locks of jobs in it"),
+                interrupts_of(config).held(),
+            ):
+                # These two fail before the directory of the job is made.
+                sandbox_of(config)
+                if work.sandboxes:
+                    supplies.check_runtime(settings.job)
+                begun = begin(_request(config, work))
+                job = _enter(config, begun.bundle, supplies, begun)
+            undo.pop_all()
         with waiting(config, "starting the gateway and looking at the container engine"):
             job.start(work.planned, sandboxes=work.sandboxes, models_for_scorers=work.models_for_scorers)
     except BenchError as error:
@@ -146,7 +150,7 @@ def supplies_of(config: pytest.Config) -> Supplies:
     return Supplies(
         agents=agents_of(config),
         scorers=scorers_of(config),
-        provider=lambda: sandbox_of(config)(current_owner()),
+        provider=LateProvider(lambda: sandbox_of(config)(current_owner())),
         secrets=settings.secrets,
     )
 

@@ -416,7 +416,7 @@ def _case_xml(case: Case, *, short: bool) -> bytes:
         start["file"] = case.file
     inside = b""
     if case.properties:
-        inside = b"".join(_property(name, str(value)) for name, value in case.properties)
+        inside = b"".join([_property(name, str(value)) for name, value in case.properties])
         inside = b"<properties>" + inside + b"</properties>"
     if case.kind != "passed":
         type_ = {} if case.type is None else {"type": case.type}
@@ -442,6 +442,5 @@ def _property(name: str, value: str) -> bytes:
 
 
 def _start(tag: str, attributes: dict[str, str], end: str = ">") -> bytes:
-    values = (escape(value).replace('"', "&quot;") for value in attributes.values())
-    told = [f'{name}="{value}"' for name, value in zip(attributes, values, strict=True)]
+    told = [name + '="' + escape(value).replace('"', "&quot;") + '"' for name, value in attributes.items()]
     return f"<{' '.join((tag, *told))}{end}".encode()

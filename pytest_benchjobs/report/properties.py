@@ -57,14 +57,14 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_path", result.path or None),
     ]
     return [
-        (name, _short(value) if isinstance(value, str) else value)
+        (name, value if type(value) in (int, float) else _short(value))
         for name, value in values
         if value is not None
     ]
 
 
 @functools.lru_cache(maxsize=1024)
-def _short(text: str) -> str:
+def _short(text: object) -> str:
     """Return a text on one line, a member of an enum as its value: xdist sends nothing but plain values.
 
     Cached, as most texts are the same in thousands of results.

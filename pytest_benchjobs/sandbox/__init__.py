@@ -5,6 +5,8 @@
       docker/          containers of a Docker Engine: `provider.py`, then `creating.py` and `container.py`
       bubblewrap/      the kernel's namespaces on this machine's own programs: `provider.py`, then `sandbox.py`
     archive.py       files in and out, as tar archives; carry/: exactly, from one sandbox into another
+    inside.py        files and commands by one `serve` of our program, instead of a call of the engine each
+    entrypoint.py    an image's own ENTRYPOINT, and when it is ready
     paths.py         absolute paths in a sandbox; shell.py: the shell that runs a command
     program/         the one program of ours inside sandboxes, in C: first process, door, rules of routing
     door.py          how an agent reaches the gateway

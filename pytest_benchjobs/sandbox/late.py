@@ -10,7 +10,7 @@ from ..model.errors import InfrastructureError
 from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.scenario import Scenario
-from .protocol import ImageRequest, ImageSupply, NeedsImages, SandboxProvider
+from .protocol import HasRuntimes, ImageRequest, ImageSupply, NeedsImages, SandboxProvider
 
 
 class LateProvider:
@@ -53,6 +53,11 @@ class LateProvider:
         """Return the size of the image that would be taken; None: such sandboxes need none."""
         real = self._real()
         return real.builder.weigh(request, ask=ask) if isinstance(real, NeedsImages) else None
+
+    def runtimes(self) -> tuple[str, ...]:
+        """Return the names of the engine's runtimes, the usual one first; none where it has no choice of them."""
+        real = self._real()
+        return real.runtimes() if isinstance(real, HasRuntimes) else ()
 
     def sweep(self, *, shared: bool = False) -> int:
         """Remove what dead processes left behind, if any sandbox was wanted so far."""

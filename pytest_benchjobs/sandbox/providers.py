@@ -7,34 +7,54 @@ imported when it is made: the client of an engine takes a tenth of a second.
 from __future__ import annotations
 
 import contextlib
-import functools
+import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .protocol import KEPT
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from ..model.job import Owner
     from .protocol import SandboxProvider
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Builtin:
+    """A class of providers; called, it makes one, of an owner and of its settings if it has any."""
+
+    module: str
+    kind: str
+    keeps: str | None = None
+    """The beginning of references of what it keeps; None: it keeps nothing."""
+    has_settings: bool = False
+
+    def __call__(self, owner: Owner, *settings: BaseModel) -> SandboxProvider:
+        made: SandboxProvider = self._found()(owner, *settings)
+        return made
+
+    @property
+    def Settings(self) -> type[BaseModel] | None:  # noqa: N802  as classes of providers have it
+        """The model of its settings; None: it has none, and is not imported to say so."""
+        return self._found().Settings if self.has_settings else None
+
+    def _found(self) -> Any:
+        return getattr(importlib.import_module(f".{self.module}", __package__), self.kind)
+
+
 _BUILTIN = {
-    "docker": ("docker.provider", "DockerProvider", KEPT),
-    "local": ("bubblewrap.provider", "LocalProvider", None),
+    "docker": _Builtin("docker.provider", "DockerProvider", KEPT),
+    "kubernetes": _Builtin("kubernetes.provider", "KubernetesProvider", has_settings=True),
+    "local": _Builtin("bubblewrap.provider", "LocalProvider"),
 }
-"""Name -> module and class, and the beginning of references of what it keeps; None: it keeps nothing."""
-_KEEPERS = {prefix: name for name, (_, _, prefix) in _BUILTIN.items() if prefix is not None}
+_KEEPERS = {one.keeps: name for name, one in _BUILTIN.items() if one.keeps is not None}
 
 
-def builtin_providers() -> Mapping[str, Callable[[Owner], SandboxProvider]]:
-    """Return what makes a provider, by name."""
-    return {name: functools.partial(_make, module, kind) for name, (module, kind, _) in _BUILTIN.items()}
-
-
-def _make(module: str, kind: str, owner: Owner) -> SandboxProvider:
-    made: SandboxProvider = getattr(importlib.import_module(f".{module}", __package__), kind)(owner)
-    return made
+def builtin_providers() -> Mapping[str, Callable[..., SandboxProvider]]:
+    """Return what makes a provider, by name: each is called as its class is."""
+    return _BUILTIN
 
 
 @contextlib.contextmanager

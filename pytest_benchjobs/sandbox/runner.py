@@ -20,11 +20,14 @@ from .program import PROGRAM
 from .protocol import ExecResult, Sandbox, Sink, Stopping
 
 _FRAME = struct.Struct("<BxHI")
-HELLO, RUN, UNFED, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT, TAKEN = b"hruickoext"
+HELLO, WORDS, RUN, UNFED, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT, TAKEN = b"hwruickoext"
 """Kinds of frames."""
 _BEGINNING = _FRAME.pack(HELLO, 0, 0)
 MOST = 1 << 16
-"""Most bytes of a frame, and so of a command with its variables."""
+"""Most bytes of a frame."""
+_MOST_WORDS = 1 << 21
+"""Most bytes of a command with its variables: a kernel takes no more either."""
+_MOST_COUNT = 1 << 16
 _ASKED = 0x8000
 """Numbers from here on are of calls that `bench-run` asks for."""
 _WAITING = 64
@@ -131,7 +134,7 @@ class Frames:
 class Lasting(abc.ABC):
     """One command of our program in a sandbox, as root, which speaks frames with us up to `close`."""
 
-    def __init__(self, sandbox: Sandbox, *arguments: str) -> None:
+    def __init__(self, sandbox: Sandbox | None, *arguments: str) -> None:
         self._sandbox = sandbox
         self.command = (PROGRAM, *arguments)
         self._frames = Frames(self._take)
@@ -169,6 +172,7 @@ class Lasting(abc.ABC):
         self._thread.join()
 
     def _serve(self) -> None:
+        assert self._sandbox is not None  # noqa: S101  else this is another's affair
         try:
             ended: ExecResult = self._sandbox.exec(
                 self.command,
@@ -190,10 +194,36 @@ class Lasting(abc.ABC):
             self._ended.set()
 
 
+class _Call:
+    """A program that runs, its frames, and what went wrong with its input."""
+
+    def __init__(self, frames: Frames, number: int) -> None:
+        self._frames = frames
+        self._number = number
+        self.frames = queue.Queue[tuple[int, bytes]](_WAITING)
+        self.broken: list[BaseException] = []
+
+    def kill(self) -> None:
+        """End it. Never raises."""
+        with contextlib.suppress(Exception):
+            self._frames.write(KILL, self._number)
+
+    def feed(self, stdin: Iterable[bytes]) -> None:
+        """Write its standard input to the end of that."""
+        try:
+            for piece in stdin:
+                with contextlib.suppress(OSError):
+                    self._frames.write(INPUT, self._number, piece)
+        except BaseException as error:
+            self.broken.append(error)
+        with contextlib.suppress(Exception):
+            self._frames.write(CLOSE, self._number)
+
+
 class Runner(Lasting):
     """One `serve` in a sandbox, up to `close`. Where that fails, what is run is an InfrastructureError."""
 
-    def __init__(self, sandbox: Sandbox, mode: str | None) -> None:
+    def __init__(self, sandbox: Sandbox | None, mode: str | None) -> None:
         self._patience = _PATIENCE if mode == "open" else math.inf
         self._calls: dict[int, queue.Queue[tuple[int, bytes]]] = {}
         self._lock = threading.Lock()
@@ -251,62 +281,68 @@ class Runner(Lasting):
         is_over: Callable[[], bool] | None = None,
     ) -> Generator[tuple[int, bytes]]:
         """Run a program; yield its frames up to EXIT, and KILL once it `is_over`; without that it has to answer."""
+        kind, killed = 0, False
+        late = math.inf if is_over else time.monotonic() + self._patience
+        with self._begun(words, stdin) as call:
+            try:
+                while kind != EXIT:
+                    if is_over and not killed and is_over():
+                        killed, late = True, time.monotonic() + self._patience
+                        call.kill()
+                        yield KILL, b""
+                    kind, content = self._next(call.frames, late)
+                    if kind:
+                        late = late if is_over else time.monotonic() + self._patience
+                        yield kind, content
+                if call.broken:
+                    raise call.broken[0]
+            finally:
+                if kind != EXIT:
+                    call.kill()
+
+    @contextlib.contextmanager
+    def _begun(self, words: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[_Call]:
+        """Start a program, and take its frames meanwhile."""
         request = b"".join(
             (word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")) + b"\0"
             for word in words
         )
-        if len(request) > MOST:
+        if len(request) > _MOST_WORDS or len(words) > _MOST_COUNT:
             raise EnvironmentFailed("a command is too long")
-        broken: list[BaseException] = []
-        kind, killed = 0, False
-        late = math.inf if is_over else time.monotonic() + self._patience
         with self._lock:
             number = next(number for number in self._numbers if number not in self._calls)
-            waiting = self._calls[number] = queue.Queue(_WAITING)
+            call = _Call(self._frames, number)
+            self._calls[number] = call.frames
         try:
-            with contextlib.suppress(OSError):  # why it is gone is told where its answer is waited for
-                self._frames.write(UNFED if stdin == () else RUN, number, request)
+            with (
+                self._lock,
+                contextlib.suppress(OSError),
+            ):  # why it is gone is told where its answer is waited for
+                *before, last = (request[at : at + MOST] for at in range(0, len(request), MOST))
+                for part in before:
+                    self._frames.write(WORDS, number, part)
+                self._frames.write(UNFED if stdin == () else RUN, number, last)
             if stdin != ():
-                feeding = (number, stdin, broken)
-                threading.Thread(target=self._feed, args=feeding, name="bench-stdin", daemon=True).start()
-            while kind != EXIT:
-                if is_over and not killed and is_over():
-                    killed, late = True, time.monotonic() + self._patience
-                    with contextlib.suppress(OSError):
-                        self._frames.write(KILL, number)
-                    yield KILL, b""
-                kind, content = self._next(waiting, late)
-                if kind:
-                    late = late if is_over else time.monotonic() + self._patience
-                    yield kind, content
-            if broken:
-                raise broken[0]
+                threading.Thread(target=call.feed, args=(stdin,), name="bench-stdin", daemon=True).start()
+            yield call
         finally:
             del self._calls[number]
-            if kind != EXIT:
-                with contextlib.suppress(Exception):
-                    self._frames.write(KILL, number)
 
     def _next(self, waiting: queue.Queue[tuple[int, bytes]], late: float) -> tuple[int, bytes]:
         """Return the next frame of a call; (0, b"") now and then, so that whoever waits can look around."""
-        with contextlib.suppress(queue.Empty):
-            return waiting.get(timeout=_LOOK)
-        if time.monotonic() > late:
+        frame = self._next_within(waiting, _LOOK)
+        if not frame[0] and time.monotonic() > late:
             self._stopping.set()
             raise EnvironmentFailed("our program in the sandbox does not answer")
+        return frame
+
+    def _next_within(self, waiting: queue.Queue[tuple[int, bytes]], seconds: float) -> tuple[int, bytes]:
+        """Return the next frame of a call; (0, b"") if none came in time."""
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=max(0.0, seconds))
         if self._ended.is_set() and waiting.empty():
             raise self._error or EnvironmentFailed("our program in the sandbox has ended")
         return 0, b""
-
-    def _feed(self, number: int, stdin: Iterable[bytes], broken: list[BaseException]) -> None:
-        try:
-            for piece in stdin:
-                with contextlib.suppress(OSError):
-                    self._frames.write(INPUT, number, piece)
-        except BaseException as error:
-            broken.append(error)
-        with contextlib.suppress(Exception):
-            self._frames.write(CLOSE, number)
 
     def _take(self, kind: int, number: int, content: bytes) -> None:
         while not self._stopping.is_set() and (waiting := self._calls.get(number)) is not None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ..model.errors import InfrastructureError, Ungradable
+from ..model.errors import InfrastructureError, OutputLost, Ungradable
 from ..sandbox.carry.transfer import carry
 from ..sandbox.program import PROGRAM
 from ..sandbox.protocol import ExecResult, Sandbox, Sink
@@ -40,6 +40,8 @@ MODULE_SOURCE = Path(__file__).with_name("benchjobs_run.py")
 HOME = "/bench/home"
 """Home of a scorer whose own is among what the agent left."""
 _FAILED, _TIMED_OUT = 125, 124
+_OF_CUT = (0, 126)
+"""Status of `serve` where the connection breaks: its own, and what engines say where that broke as it began."""
 _HEAD = 2000
 _MOST = 1 << 20
 """Most bytes of a program's output that a scorer gets, the last ones."""
@@ -91,6 +93,8 @@ class BenchRun:
         self._sinks: dict[int, Sink] = {}
         self._inputs: dict[int, queue.SimpleQueue[bytes | None]] = {}
         self._killed: set[int] = set()
+        self._has_ended = False
+        """The scorer has said so: only then is its status its own."""
 
     def exec(
         self,
@@ -102,15 +106,20 @@ class BenchRun:
         user: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Run a script of the scorer by `bash`, or `sh` where there is none, otherwise as `Sandbox.exec` does."""
+        """Run a script of the scorer by `bash`, or `sh` where there is none, otherwise as `Sandbox.exec` does.
+
+        OutputLost: the connection broke. `serve` hears no more then, and ends, whatever the script did.
+        """
+        self._has_ended = False
         frames = self._frames = Frames(self._take)
         without = (one for one in self._without if one.partition("=")[0] not in (env or {}))
         command = (*without, "", "/bin/sh", "-c", self._shell)
 
         def begin(send: Callable[[bytes], None]) -> None:
             frames.attach(send)
-            frames.write(INPUT, 0, f"{_OWN_FILE}{script}\n".encode("utf-8", "surrogateescape"))
-            frames.write(RUN, 0, b"".join(word.encode() + b"\0" for word in command))
+            with contextlib.suppress(OSError):  # it is gone, which its status and its silence tell
+                frames.write(INPUT, 0, f"{_OWN_FILE}{script}\n".encode("utf-8", "surrogateescape"))
+                frames.write(RUN, 0, b"".join(word.encode() + b"\0" for word in command))
 
         def both(content: bytes) -> None:
             sink(content)
@@ -133,6 +142,8 @@ class BenchRun:
             user=user,
             env=env,
         )
+        if result.exit_status in _OF_CUT and result.started and not self._has_ended:
+            raise OutputLost("the connection with a scorer broke before it ended")
         if not frames.ready.is_set():
             sink(head.raw())  # why it did not start
         return result
@@ -153,6 +164,7 @@ class BenchRun:
 
     def _take(self, kind: int, number: int, content: bytes) -> None:
         if number == 0:
+            self._has_ended |= kind == EXIT
             if kind in self._sinks:
                 self._sinks[kind](content)
         elif kind == RUN:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from ..model.errors import InputError
 from ..sources.callables import call_fault, name_scorer, scorer_name
 from ..system.cutting import beginning_of
+from ..system.installed import entry_points
 from .builtin import builtin_scorers
 from .protocol import Scorer
 
@@ -75,7 +75,7 @@ def add_scorers_of(source: Source, scorers: dict[str, Scorer]) -> None:
 def installed_scorers() -> Mapping[str, Scorer]:
     """Return the scorers of installed packages. InputError: one is no scorer, or has the name of a built-in type."""
     found: dict[str, Scorer] = {}
-    for point in metadata.entry_points(group=GROUP):
+    for point in entry_points(GROUP):
         blame = f"entry point {point.name} = {point.value} of {GROUP}"
         try:
             loaded = point.load()

@@ -201,7 +201,7 @@ _REUSE = (
         once=True, forgotten=True, in_files=False, on_console=False, apart=True),
 )
 _SANDBOXES = (
-    Setting("sandbox", "text", "NAME", "where trials run: docker (default), local", usual=True),
+    Setting("sandbox", "text", "NAME", "where trials run: docker (default), kubernetes, local", usual=True),
     Setting("no_docker", "flag", "",
         "same as --bench-sandbox local: run on the programs of this machine, and skip what needs an image",
         in_files=False, apart=True),

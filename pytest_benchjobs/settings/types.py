@@ -21,14 +21,12 @@ from ..model.job import JobConfig, Positive
 from ..model.policy import AttemptPolicy
 from ..model.scenario import EnvName
 from ..sources.complaints import Written, in_words
-from ..sources.written import ByteSize
+from ..sources.written import ByteSize, Number, Text
 from .gates import CHOICES, gate_value
 from .setting import Setting
 from .values import CiSystem, JobName, Registry, Sample, Shard
 
-Text = Annotated[str, Field(min_length=1)]
-_Number = Annotated[float, Strict()]
-_Bound = _Number | Text
+_Bound = Number | Text
 """A number, or a share such as `90%`."""
 _SomeTexts = Annotated[list[Text], Field(min_length=1)]
 

@@ -7,8 +7,9 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, TypeAdapter, ValidationError, WithJsonSchema
 
+from ..model.errors import InputError
 from ..sources.json_data import load_json
 from ..sources.plain import dotted, faults_of_plain
 
@@ -113,6 +114,14 @@ Registry = Annotated[str, BeforeValidator(parse_registry, json_schema_input_type
 """`HOST/PATH`: a repository of a registry."""
 CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
 """The CI system to write for; `auto`: the one this runs in."""
+
+
+def read_flag(text: str, blame: str) -> bool:
+    """Return what an ini file says of a flag, in pytest's words, which are also pydantic's. InputError: neither."""
+    try:
+        return TypeAdapter(bool).validate_python(text)
+    except ValidationError:
+        raise InputError(f"{blame}: true or false is expected, not {text!r}") from None
 
 
 def read_number(text: str) -> object:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ..model.base import Model
+from ..model.base import Numerous
 from ..model.errors import InputError, InputErrors
 from .documents import Document
 from .plain import Place, dotted
@@ -28,7 +28,7 @@ MAX_SHOWN = 50
 MISSING = "is required but missing"
 
 
-class Written(Model):
+class Written(Numerous):
     """Base of models for files that people write: wrong types are mistakes, unknown keys only oddities."""
 
     model_config = ConfigDict(extra="ignore", json_schema_extra={"additionalProperties": False})
@@ -40,7 +40,7 @@ class Written(Model):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """JSON Schema in which the docstring of an attribute describes its property."""
-        schema = handler(core_schema)
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, field in cls.model_fields.items():
             owner = next(base for base in cls.__mro__ if name in inspect.get_annotations(base))

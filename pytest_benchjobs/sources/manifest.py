@@ -514,11 +514,10 @@ def _find(table: _Table, place: Place) -> Place | None:
 
 
 def _merge(defaults: _Table, scenario: _Table) -> dict[str, Any]:
-    void = {key for given in scenario for key in _INSTEAD.get(given, ())}
+    void = {key for given in _INSTEAD.keys() & scenario.keys() for key in _INSTEAD[given]}
     merged = {key: value for key, value in defaults.items() if key not in void}
     for key, value in scenario.items():
-        below = merged.get(key)
-        if key in _TABLES and isinstance(below, dict) and isinstance(value, dict):
+        if key in _TABLES and isinstance(value, dict) and isinstance(below := merged.get(key), dict):
             merged[key] = below | value
         else:
             merged[key] = value

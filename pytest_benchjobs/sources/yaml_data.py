@@ -186,7 +186,7 @@ class YamlBuilder:
             self._plain[text] = value
             return value
         if event.style == '"':  # the only style that can write characters which cannot be encoded or stored
-            problem = unfit(text)
+            problem = unfit(text) if "\0" in text else None
             if problem is None and not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
                 problem = "contains half of a surrogate pair"
             if problem is not None:

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import ValidationError
-
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.node_ids import by_name, paths_of_names
@@ -35,8 +33,8 @@ from .trials import (
     genuine,
     move_in,
     read_result,
+    read_stored,
     remove_empty,
-    what_is_wrong,
 )
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -109,21 +107,13 @@ class JobBundle:
     @classmethod
     def all(cls, directory: Path) -> Iterator[JobBundle]:
         """Return the bundles of all jobs in a directory, the oldest first. Nothing is read."""
-        for path in _visible(Layout(directory).jobs):
-            if _JOB_ID.fullmatch(path.name):
-                yield cls(directory, path.name)
+        for name in _visible(Layout(directory).jobs):
+            if _JOB_ID.fullmatch(name):
+                yield cls(directory, name)
 
     def read(self) -> JobRecord:
         """Read `job.json`. Raises InputError: it is missing, damaged, or the record of another job."""
-        path = self.layout.record
-        try:
-            record = JobRecord.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-        except ValidationError as error:
-            raise InputError(
-                f"is damaged or of another version: {what_is_wrong(error)}", path=path
-            ) from error
+        record = read_stored(JobRecord, self.layout.record)
         if record.id != self.id:
             raise another_job(self.root, record.id)
         return record
@@ -142,7 +132,7 @@ class JobBundle:
         result = result.model_copy(update={"path": path})
         # A rerun without changes does little else: as few system calls as possible, and no `Path`.
         place = f"{self.root}/{path}"
-        parent, name = os.path.split(place)
+        parent, _, name = place.rpartition("/")
         source = f"{parent}/{hidden_name(name)}"
         with writing(place):
             try:
@@ -204,19 +194,18 @@ class JobBundle:
         `written` are results by path that the caller has stored itself; they are not read.
         """
 
-        def refuse(directory: Path, why: str) -> None:
+        def refuse(directory: str, why: str) -> None:
             if warnings is not None:
-                warnings.append(BundleWarning(directory / RESULT, why))
+                warnings.append(BundleWarning(self.root / directory / RESULT, why))
 
-        def read() -> Iterator[tuple[Path, TrialResult]]:
-            beginning = len(f"{self.root}/")
-            for directory in trial_directories(self.layout.trials, warnings):
+        def read() -> Iterator[Found]:
+            for directory in trial_directories(self.root, warnings):
                 try:
-                    yield directory, written.get(str(directory)[beginning:]) or read_result(directory)
+                    yield directory, written.get(directory) or read_result(f"{self.root}/{directory}")
                 except InputError as error:
                     refuse(directory, error.message)
 
-        for _, result in genuine(read(), self.root, self.id, refuse):
+        for _, result in genuine(read(), self.id, refuse):
             yield result
 
     def outlines(
@@ -234,17 +223,19 @@ class JobBundle:
         Complete trials are kept. Only call it when no process writes trials any more.
         """
         removed = 0
-        for agent in _visible(self.layout.trials):
-            for scenario in _visible(agent):
+        trials = self.layout.trials
+        for agent in _visible(trials):
+            for scenario in _visible(f"{trials}/{agent}"):
+                place = f"{trials}/{agent}/{scenario}"
                 # `.tmp` before `.old`: a complete new result replaces the old one that was moved aside for it.
-                for path in _hidden(scenario):
-                    if match := HIDDEN_TRIAL.match(path.name):
-                        removed += not self._rescue(path, scenario / match[1])
-                remove_empty(scenario)
-            remove_empty(agent)
+                for name in _hidden(place):
+                    if match := HIDDEN_TRIAL.match(name):
+                        removed += not self._rescue(Path(place, name), Path(place, match[1]))
+                remove_empty(place)
+            remove_empty(trials / agent)
         return removed
 
-    def _found(self, trial: Trial) -> Found | None:
+    def _found(self, trial: Trial) -> tuple[Path, TrialResult] | None:
         final = self.layout.trial(trial.agent.label, trial.scenario.id, trial.attempt)
         own = (trial.node_id, trial.scenario.benchmark)
         for place in dict.fromkeys((*namesakes(final, own[0]), *namesakes(final, by_name(*own)))):
@@ -271,11 +262,13 @@ class JobBundle:
         return True
 
 
-def trial_directories(trials: Path, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
-    """Yield the directories of ended trials. Those that cannot be listed go to `warnings`."""
-    for agent in _visible(trials, warnings):
-        for scenario in _visible(agent, warnings):
-            yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
+def trial_directories(root: Path, warnings: list[BundleWarning] | None = None) -> Iterator[str]:
+    """Yield the directories of ended trials, relative to `root`. Those that cannot be listed go to `warnings`."""
+    for agent in _visible(f"{root}/trials", warnings):
+        for scenario in _visible(f"{root}/trials/{agent}", warnings):
+            place = f"trials/{agent}/{scenario}"
+            for attempt in sorted(_visible(f"{root}/{place}", warnings), key=len):  # numbers, by value
+                yield f"{place}/{attempt}"
 
 
 def another_job(root: Path, job_id: str) -> InputError:
@@ -290,7 +283,8 @@ def another_job(root: Path, job_id: str) -> InputError:
     return InputError(f"is the record of job {own}: {cure}", path=JobLayout(root).record)
 
 
-def _visible(directory: Path, warnings: list[BundleWarning] | None = None) -> list[Path]:
+def _visible(directory: Path | str, warnings: list[BundleWarning] | None = None) -> list[str]:
+    """Return the names of directories that are not hidden, sorted."""
     try:
         with os.scandir(directory) as entries:
             names = [
@@ -300,14 +294,15 @@ def _visible(directory: Path, warnings: list[BundleWarning] | None = None) -> li
             ]
     except OSError as error:
         if warnings is not None and not isinstance(error, FileNotFoundError):
-            warnings.append(BundleWarning(directory, f"cannot be read: {error.strerror}"))
+            warnings.append(BundleWarning(Path(directory), f"cannot be read: {error.strerror}"))
         return []
-    return [directory / name for name in sorted(names)]
+    return sorted(names)
 
 
-def _hidden(directory: Path) -> list[Path]:
+def _hidden(directory: str) -> list[str]:
+    """Return hidden names, the last first."""
     try:
         names = os.listdir(directory)  # noqa: PTH208  a sixth of the time of `glob`
     except OSError:
         return []
-    return [directory / name for name in sorted(names, reverse=True) if name.startswith(".")]
+    return [name for name in sorted(names, reverse=True) if name.startswith(".")]

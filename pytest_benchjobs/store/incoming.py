@@ -11,22 +11,18 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import ValidationError
-
-from ..model.base import Model
 from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import Origin, Outcome, TrialResult
 from .bundle import BundleWarning, JobBundle, another_job, trial_directories
 from .layout import RESULT, JobLayout, Layout
-from .trials import Found, genuine, what_is_wrong
+from .trials import AnyModel, Found, genuine, parsed
 
 _LIMIT = 256 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REAL = (Outcome.PASSED, Outcome.FAILED)
-AnyModel = TypeVar("AnyModel", bound=Model)
 Action = Literal["added", "updated", "unchanged", "refused"]
 
 
@@ -94,30 +90,29 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
     ):
         raise another_job(root, record.id)
 
-    def refuse(directory: Path, why: str) -> None:
-        warnings.append(BundleWarning(directory / RESULT, why))
+    def refuse(directory: str, why: str) -> None:
+        warnings.append(BundleWarning(root / directory / RESULT, why))
 
     trials = {
         result.node_id: FoundTrial(
-            directory, result.node_id, result.benchmark, result.outcome, result.finished_at
+            root / directory, result.node_id, result.benchmark, result.outcome, result.finished_at
         )
         for directory, result in incoming_results(root, record.id, refuse)
     }
     return IncomingJob(record, trials, root)
 
 
-def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) -> Iterator[Found]:
+def incoming_results(root: Path, job: str, refuse: Callable[[str, str], None]) -> Iterator[Found]:
     """Yield the results of the job in a directory. `refuse` is called with damaged or misplaced ones, and why."""
 
     def read() -> Iterator[Found]:
-        trials = JobLayout(root).trials
-        for directory in () if trials.is_symlink() else trial_directories(trials):
+        for directory in () if JobLayout(root).trials.is_symlink() else trial_directories(root):
             try:
-                yield directory, read_model(TrialResult, directory / RESULT)
+                yield directory, read_model(TrialResult, root / directory / RESULT)
             except InputError as error:
                 refuse(directory, error.message)
 
-    return genuine(read(), root, job, refuse)
+    return genuine(read(), job, refuse)
 
 
 def read_model(model: type[AnyModel], path: Path) -> AnyModel:
@@ -134,7 +129,4 @@ def read_model(model: type[AnyModel], path: Path) -> AnyModel:
         if status.st_size > _LIMIT:
             raise InputError(f"is larger than {_LIMIT >> 20} MB", path=path)
         content = file.read()
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
+    return parsed(model, content, path)

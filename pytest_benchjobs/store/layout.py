@@ -6,6 +6,7 @@ This module only names files; other modules read and write them. It imports only
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import re
 import secrets
@@ -183,6 +184,7 @@ def namesakes(final: Path, node_id: str) -> Iterator[Path]:
     yield _beside(final, _digest(node_id))
 
 
+@functools.lru_cache(maxsize=1024)
 def slug(text: str) -> str:
     """Make a directory name for any file system. Different texts get different names, even if case is ignored."""
     safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -18,6 +20,7 @@ from .files import remove_tree, sync_directory, write_atomically, writing
 from .layout import RESULT, TrialLayout, aside, hidden, namesakes, trial_path
 from .text import one_line, plain
 
+AnyModel = TypeVar("AnyModel", bound=Model)
 OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
 """`errno` values of a rename over a directory that is not empty."""
 
@@ -88,44 +91,52 @@ class TrialDirectory:
 
 def read_result(directory: Path | str) -> TrialResult:
     """Read the result in the directory of a trial. Raises InputError: missing or damaged."""
-    path = f"{directory}/{RESULT}"
+    return read_stored(TrialResult, f"{directory}/{RESULT}")
+
+
+def read_stored(model: type[AnyModel], path: Path | str) -> AnyModel:
+    """Read a file of a bundle. Raises InputError: missing or damaged."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123  there may be many of them
-            return TrialResult.model_validate_json(file.read())
+            content = file.read()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=Path(path)) from error
+    return parsed(model, content, path)
+
+
+def parsed(model: type[AnyModel], content: bytes, path: Path | str) -> AnyModel:
+    """Parse the content of a file of a bundle. Raises InputError: it is damaged."""
+    try:
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise InputError(
             f"is damaged or of another version: {what_is_wrong(error)}", path=Path(path)
         ) from error
 
 
-Found = tuple[Path, TrialResult]
-"""The directory of a trial, and the result in it."""
+Found = tuple[str, TrialResult]
+"""The directory of a trial, relative to that of its job, and the result in it. Text: there may be many of them."""
 
 
-def genuine(
-    found: Iterable[Found], root: Path, job: str, refuse: Callable[[Path, str], None]
-) -> Iterator[Found]:
+def genuine(found: Iterable[Found], job: str, refuse: Callable[[str, str], None]) -> Iterator[Found]:
     """Yield results that belong to this job and to their directory, and have a unique node id.
 
     Others are copies, or were edited by hand: `refuse` is called with the directory and the reason. Of two results with
     one node id, the one that the id describes is genuine. A wrong path is corrected.
     """
-    own: dict[str, Path] = {}
+    own: dict[str, str] = {}
     doubtful: list[Found] = []
 
-    def is_first(directory: Path, result: TrialResult) -> bool:
+    def is_first(directory: str, result: TrialResult) -> bool:
         first = own.setdefault(result.node_id, directory)
         if first != directory:
-            refuse(directory, f"has the node id of the trial in {first.relative_to(root)}")
+            refuse(directory, f"has the node id of the trial in {first}")
         return first == directory
 
     for directory, result in found:
-        path = str(directory)[len(f"{root}/") :]
-        if result.path not in ("", path):  # its files are looked up by this path
-            result = result.model_copy(update={"path": path})
-        misplaced = _misplaced(root, directory, job, result)
+        if result.path not in ("", directory):  # its files are looked up by this path
+            result = result.model_copy(update={"path": directory})
+        misplaced = _misplaced(directory, job, result)
         if misplaced is not None:
             refuse(directory, misplaced)
         elif not result.node_id.rpartition("::")[2].startswith(f"{result.scenario}["):
@@ -135,12 +146,12 @@ def genuine(
     yield from (each for each in doubtful if is_first(*each))
 
 
-def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> str | None:
+def _misplaced(directory: str, job: str, result: TrialResult) -> str | None:
     """Return the reason why a result cannot belong to its directory."""
     if result.job != job:
         return "is the result of another job"
-    usual = f"{root}/{trial_path(result.agent.label, result.scenario, result.attempt)}"
-    if str(directory) == usual or directory in namesakes(Path(usual), result.node_id):
+    usual = trial_path(result.agent.label, result.scenario, result.attempt)
+    if directory == usual or Path(directory) in namesakes(Path(usual), result.node_id):
         return None
     return f"is the result of another trial: {one_line(result.node_id, 200)}"
 
@@ -226,10 +237,10 @@ def as_json(model: Model) -> bytes:
     return f"{model.model_dump_json(indent=1, by_alias=True)}\n".encode()
 
 
-def remove_empty(directory: Path) -> None:
+def remove_empty(directory: Path | str) -> None:
     """Remove a directory if it is empty."""
     with contextlib.suppress(OSError):
-        directory.rmdir()
+        os.rmdir(directory)  # noqa: PTH106  there may be many of them
 
 
 def what_is_wrong(error: ValidationError) -> str:

@@ -27,6 +27,7 @@ from ..model.errors import (
     FilesRefused,
     GatewayLost,
     InfrastructureError,
+    OutputLost,
     QuotaReached,
     ScoreContradicted,
     ScorerCrashed,
@@ -58,6 +59,8 @@ from .scorer_models import JudgingModel, judging_model
 
 _ANTHROPIC_TOKENS = 4096
 """The most tokens of a model's reply, where a protocol requires a number and the scorer has none."""
+_FURTHER = 3
+"""Further times to run a scorer: the way to an engine elsewhere may be bad."""
 _ANY_FILE = "/tmp/.bench"  # noqa: S108  in a container of nobody else
 
 
@@ -127,6 +130,16 @@ def grade(context: TrialContext, place: Place) -> None:
 
 
 def _grade_in(context: TrialContext, place: Place, spec: ScorerSpec) -> ScorerResult:
+    """Run a scorer where it belongs; in a fresh place anew where the connection with it broke."""
+    for _ in range(_FURTHER if place.carried is not None else 0):
+        try:
+            return _grade_once(context, place, spec)
+        except OutputLost as error:
+            context.note(f"scorer {spec.name!r} ran again", error)
+    return _grade_once(context, place, spec)
+
+
+def _grade_once(context: TrialContext, place: Place, spec: ScorerSpec) -> ScorerResult:
     with place.for_scorer(spec) as (sandbox, bench_run):
         context.phases.enter_unless_cancelled(f"score:{spec.name}")
         return _run_scorer(context, sandbox, spec, context.layout.root, bench_run)

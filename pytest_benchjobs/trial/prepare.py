@@ -125,7 +125,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     continues = bool(scenario.steps) and scenario.steps[0].continues
     command = _command(trial, services, prepared, task, prepared.conversation if continues else None)
     parts = parts_of(trial, config, agent, (command, *later), services.scorers, services.secrets)
-    return dataclasses.replace(prepared, command=command, parts=parts)
+    return Prepared(agent, command, env, keys, parts, conversation=prepared.conversation)
 
 
 def prepare_again(

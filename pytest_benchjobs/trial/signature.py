@@ -12,6 +12,7 @@ import functools
 import hashlib
 import inspect
 import json
+import operator
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,8 @@ _IMAGE_OR_LIMIT = {
     *_REQUESTS,
 }
 _NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there", "git_history", *_REQUESTS})
-_SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
+_spending = operator.attrgetter(*(setting.name for setting in MODELS if setting.signed))
+_of_container, _requests = operator.attrgetter(*_LIMITS), operator.attrgetter(*_REQUESTS)
 _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", "agent_allowed_hosts")
 """Keys of a step that decide the agent's work."""
 _LATER_KEYS = ("metrics", "requirements", "python_version", "runner")
@@ -167,15 +169,14 @@ def _content(path: Path, flag: bytes, _known_by: tuple[int, ...]) -> str:
 
 def _limits(limits: Limits) -> list[Any]:
     scenario = limits.scenario
-    spending = [getattr(limits.config, name) for name in _SPENDING]
-    requests = [getattr(scenario.environment, name) for name in _REQUESTS]
+    spending, requests = _spending(limits.config), _requests(scenario.environment)
     return [
         limits.threshold,
         limits.agent_timeout,
         limits.silent_timeout,
         limits.setup_timeout,
         [limits.scorer_timeout(one) for one in scenario.scorers],
-        [getattr(scenario.environment, name) for name in _LIMITS],
+        _of_container(scenario.environment),
         # Only where there are any, which keeps the signatures of earlier results.
         *([spending] if any(spending) else []),
         *([["requests", *requests]] if any(requests) else []),

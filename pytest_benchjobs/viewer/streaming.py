@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import json
 import threading
 import time
@@ -15,8 +14,6 @@ from starlette.responses import Response, StreamingResponse
 
 from ..job.follow import Following
 from ..model.errors import BenchError
-from ..report.documents.watch import watch_document
-from ..store.text import plain
 from .query import Query, Refused
 from .results import Results, job_of, root_of
 
@@ -24,7 +21,6 @@ MOST = 32
 """Streams at once: each looks at its job twice a second."""
 _LOOK_SECONDS = 0.5
 _BEAT_SECONDS = 15.0
-_LOG_LINES = 100
 _TIMES = ("at", "elapsed", "eta")
 """Fields that differ each time, which make no change unless they become known."""
 _open = threading.BoundedSemaphore(MOST)
@@ -95,14 +91,6 @@ async def _states(following: Following, number: int) -> AsyncIterator[str]:
 def _look(following: Following) -> tuple[str, str, bool]:
     """Look at the job; return its state as JSON, the part of it that tells a change, and whether it is over."""
     following.look()
-    document = watch_document(
-        following.record,
-        following.live,
-        datetime.datetime.now(datetime.UTC),
-        died=following.died,
-        log=() if following.began else following.log(_LOG_LINES),
-        quotas=following.quotas(),
-    )
-    found = plain(document.model_dump(mode="json", by_alias=True))
+    found = following.document()
     compared = json.dumps({name: value is None if name in _TIMES else value for name, value in found.items()})
     return json.dumps(found), compared, following.over

@@ -43,9 +43,8 @@ class Elsewhere:
         script = (
             _DOCKERD.replace("RUNTIME", self._gvisor()).replace("PEER", peer).replace("ADDRESS", self.address)
         )
-        script = script.replace("SSHD", shutil.which("sshd", path="/usr/sbin:/sbin") or "").replace(
-            "PLACE", str(place)
-        )
+        self._sshd = shutil.which("sshd", path="/usr/sbin:/sbin") or ""
+        script = script.replace("SSHD", self._sshd).replace("PLACE", str(place))
         with (place / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*_NAMESPACES, "sh", "-c", f"read go; {script}"],
@@ -53,6 +52,8 @@ class Elsewhere:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        network = Path(f"/proc/{self._process.pid}/ns/net")
+        until(lambda: network.readlink() != Path("/proc/self/ns/net").readlink())
         _run(
             "ip",
             "link",
@@ -94,6 +95,8 @@ class Elsewhere:
         """Return what a job needs to reach it, by `ssh` or else over TLS; `at`: through what listens there."""
         host, port = at or (self.address, 2222 if way == "ssh" else 2376)
         if way == "ssh":
+            if not self._sshd:
+                pytest.skip("needs sshd")
             return {
                 "DOCKER_HOST": f"ssh://root@{host}:{port}",
                 "PATH": f"{self.place}/bin:{os.environ['PATH']}",

@@ -112,11 +112,18 @@ class Podman:
 
     def wait(self) -> None:
         """Wait until it answers, and give it an image."""
-        place = self.place
-        until(lambda: self._works("version"), PATIENCE, (place / "log").read_text)
+        until(lambda: self._works("version"), PATIENCE, (self.place / "log").read_text)
+        self.load(IMAGE)
+
+    def load(self, image: str) -> None:
+        """Give it an image that is here."""
         subprocess.run(
-            ["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True
+            ["sh", "-c", f"docker save {image} | docker -H {self.host} load"], check=True, capture_output=True
         )
+
+    def environment(self, _way: str = "") -> dict[str, str]:
+        """Return what a job needs to reach it."""
+        return {"DOCKER_HOST": self.host}
 
     def docker(self, *command: str) -> str:
         """Return what Docker's client prints about it."""
@@ -145,13 +152,9 @@ class Podman:
         self._process.wait()
 
 
-@pytest.fixture(
-    scope="module",
-    params=[ENGINES[0], *(pytest.param(name, marks=pytest.mark.extended) for name in ENGINES[1:])],
-)
-def podman(request: pytest.FixtureRequest) -> Iterator[Podman]:
-    """One such engine."""
-    name: str = request.param
+@contextlib.contextmanager
+def running(name: str) -> Iterator[Podman]:
+    """Run one of `ENGINES`, or skip a test."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "runc", "docker", "setpriv"))):
         pytest.skip("needs root, unshare, setpriv, ip, runc and Docker's client")
     if not (TREES / name.partition("-")[0] / "usr/bin/podman").exists():
@@ -167,3 +170,13 @@ def podman(request: pytest.FixtureRequest) -> Iterator[Podman]:
             engine.end()
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[ENGINES[0], *(pytest.param(name, marks=pytest.mark.extended) for name in ENGINES[1:])],
+)
+def podman(request: pytest.FixtureRequest) -> Iterator[Podman]:
+    """One such engine."""
+    with running(request.param) as engine:
+        yield engine

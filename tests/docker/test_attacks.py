@@ -1,13 +1,14 @@
 """An agent that cheats gets 0, harms nobody else, and what it tampered with is named (`hostile/`).
 
-`HOSTILE_RUNTIME` names a runtime of the engine. With `HOSTILE_ENGINE=ssh` or `tls` that is one elsewhere, which has `gvisor`.
+`HOSTILE_RUNTIME` names a runtime of the engine. With `HOSTILE_ENGINE=ssh` or `tls` that is one elsewhere, which
+has `gvisor`; it may also be a Podman, such as `trixie-user` (`podman.py`).
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.support import junit_cases, results, run, start
 from .elsewhere import Elsewhere, elsewhere  # noqa: F401  a fixture
 from .hostile.attacks import IN_IMAGE
 from .hostile.job import AGENT, SINGLE, WITH_PROGRAMS, Case, every, in_place, slug, write
+from .podman import ENGINES, Podman, running
 
 pytestmark = pytest.mark.docker
 
@@ -29,7 +31,7 @@ PARTS = 16
 RUNTIME, ENGINE = (os.environ.get(f"HOSTILE_{what}") for what in ("RUNTIME", "ENGINE"))
 
 
-def _give_image(there: Elsewhere, directory: Path) -> None:
+def _give_image(there: Elsewhere | Podman, directory: Path) -> None:
     """Let an engine that reaches no network have the programs that are installed in images."""
     image = "benchjobs-hostile"
     subprocess.run(["docker", "build", "-q", "-t", image, "-"], input=WITH_PROGRAMS.encode(), check=True)
@@ -47,19 +49,28 @@ def _cases(everything: bool) -> tuple[dict[str, Case], dict[str, Case]]:
     return {**afresh, **single}, harbor
 
 
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> Iterator[Elsewhere | Podman | None]:
+    """The engine that is named; None: that of this machine."""
+    if ENGINE in ENGINES:
+        with running(ENGINE) as engine:
+            yield engine
+    else:
+        yield request.getfixturevalue("elsewhere") if ENGINE else None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "everything", [pytest.param(False, id="share"), pytest.param(True, id="all", marks=pytest.mark.extended)]
 )
 def test_no_attack_earns_a_score_or_another_try(
-    tmp_path: Path, everything: bool, request: pytest.FixtureRequest
+    tmp_path: Path, everything: bool, engine: Elsewhere | Podman | None
 ) -> None:
     expected = write(tmp_path, *_cases(everything))
     options, environment = [f"--bench-runtime={RUNTIME}"] if RUNTIME else [], {}
-    if ENGINE:
-        there: Elsewhere = request.getfixturevalue("elsewhere")
-        _give_image(there, tmp_path)
-        environment = there.environment(ENGINE)
+    if engine is not None:
+        _give_image(engine, tmp_path)
+        environment = engine.environment(str(ENGINE))
     done = run(
         tmp_path, "hostile.bench.yaml", "tasks", "test_hidden.py", AGENT, "--bench-retry-errors=2",
         "--bench-concurrency=8", "-n", "2", "-v", "-rA", "--junitxml=out.xml", *options,

@@ -143,7 +143,7 @@ def test_a_trial_that_is_given_the_network_later_is_given_the_same(
 
 @pytest.mark.alone
 def _remove(provider: DockerProvider) -> int:
-    return remove_public_network(provider.engine, provider.owner, provider.machine())
+    return remove_public_network(provider.engine, provider.owner)
 
 
 def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
@@ -188,10 +188,7 @@ def test_rules_that_are_there_already_or_not_any_more_are_no_problem(provider: D
     rules = rules_of("br-abcdefabcdef", "198.19.240.0/20")
     image = str(provider.engine.get(f"/images/{IMAGE}/json")["Id"])
     for remove in (False, False, True, True):  # an engine elsewhere cannot be asked which there are
-        assert (
-            network._apply(provider.engine, provider.owner, provider.machine(), image, rules, remove=remove)
-            is None
-        )
+        assert network._apply(provider.engine, provider.owner, image, rules, remove=remove) is None
 
 
 def test_gc_removes_it_when_no_container_has_it_and_the_next_trial_makes_it_again(

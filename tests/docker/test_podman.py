@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +15,10 @@ import pytest
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import Promise
+from tests.console import COMMAND
 from tests.docker.podman import Podman, podman  # noqa: F401  a fixture
 from tests.docker.sandboxes import sh, started
-from tests.support import IMAGE, in_flight, results, run, start, until
+from tests.support import IMAGE, in_flight, jobs, results, run, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -116,20 +120,47 @@ def test_jobs_have_the_scores_of_docker_and_leave_nothing(podman: Podman, tmp_pa
     assert podman.left() == []
 
 
-def test_a_killed_job_leaves_nothing(podman: Podman, tmp_path: Path) -> None:  # noqa: F811
-    scenario = {
-        "id": "slow",
-        "problem_statement": "x",
-        "scorers": [{"name": "s", "type": "command", "command": "true"}],
-    }
+@pytest.mark.parametrize("by", ["reaper", "gc", "recover"])
+def test_a_killed_job_leaves_nothing(podman: Podman, tmp_path: Path, by: str) -> None:  # noqa: F811
+    """Its reaper sees to it; where that is killed too, `gc` does, or the next start, which finds the job closed."""
+    scorer = {"name": "s", "type": "command", "command": "true"}
     defaults = {"image": IMAGE, "workdir": "/app", "network": "none"}
-    (tmp_path / "made.bench.yaml").write_text(
-        json.dumps({"benchmark": "made", "defaults": defaults, "scenarios": [scenario]})
-    )
+    scenarios = [{"id": "slow", "problem_statement": "x", "scorers": [scorer]}]
+    manifest = {"benchmark": "made", "defaults": defaults, "scenarios": scenarios}
+    (tmp_path / "made.bench.yaml").write_text(json.dumps(manifest))
     (tmp_path / "slow.agent.yaml").write_text('name: slow\nargv: [sleep, "100"]\n')
     process = start(tmp_path, "made.bench.yaml", "--bench-agent=slow", DOCKER_HOST=podman.host)
     until(lambda: in_flight(tmp_path))
     assert podman.left()
-    process.send_signal(signal.SIGKILL)
+    reaper = [] if by == "reaper" else _reapers(process.pid)
+    for pid in (*reaper, process.pid):
+        os.kill(pid, signal.SIGKILL)
     process.communicate()
+    if by != "reaper":
+        assert (len(reaper), bool(podman.left())) == (1, True)
+    if by == "gc":
+        _benchjobs(podman, tmp_path, "gc", "-y")
+        assert podman.left() == []
+    if by == "recover":
+        assert jobs(tmp_path) == set(re.findall(r"\d{8}-\d{6}-\w+", _benchjobs(podman, tmp_path, "recover")))
+        again = run(tmp_path, "made.bench.yaml", "--bench-agent=nop", DOCKER_HOST=podman.host)
+        assert again.returncode == 0, again.stdout
     until(lambda: not podman.left(), what=lambda: f"left: {podman.left()}")
+
+
+def _reapers(pid: int) -> list[int]:
+    children = subprocess.run(
+        ["pgrep", "-P", str(pid), "-f", "reaper"], capture_output=True, text=True, check=False
+    )
+    return [int(one) for one in children.stdout.split()]
+
+
+def _benchjobs(podman: Podman, directory: Path, *arguments: str) -> str:  # noqa: F811
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=directory,
+        env={**os.environ, "DOCKER_HOST": podman.host},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout

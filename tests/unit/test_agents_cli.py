@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from pytest_benchjobs.agents import catalogue
 from pytest_benchjobs.agents.builtin import Nop
 from pytest_benchjobs.agents.catalogue import all_agents
 from pytest_benchjobs.agents.fixed_results import Baseline
@@ -175,9 +176,7 @@ def _installs(monkeypatch: pytest.MonkeyPatch, value: object) -> None:
     module.agent = value  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "somebodys_agents", module)
     point = metadata.EntryPoint("theirs", "somebodys_agents:agent", "benchjobs.agents")
-    monkeypatch.setattr(
-        metadata, "entry_points", lambda group: [point] if group == "benchjobs.agents" else []
-    )
+    monkeypatch.setattr(catalogue, "entry_points", lambda _group: [point])
 
 
 @pytest.mark.parametrize("value", [_Mine("theirs"), lambda: _Mine("theirs")])

@@ -17,6 +17,7 @@ from pytest_benchjobs.agents.protocol import Agent
 from pytest_benchjobs.model.errors import AgentSetupFailed, InputError
 from pytest_benchjobs.plugin.provided import Providing
 from pytest_benchjobs.plugin.registry import is_path, named
+from pytest_benchjobs.scoring import registering
 from pytest_benchjobs.scoring.registering import installed_scorers, marked_scorers, scorer_fault
 
 
@@ -102,7 +103,7 @@ def test_marked_functions_have_names_of_their_own() -> None:
 )
 def test_an_entry_point_is_a_scorer(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
     point = metadata.EntryPoint("line-count", value, "benchjobs.scorers")
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
+    monkeypatch.setattr(registering, "entry_points", lambda group: [point])
     with pytest.raises(InputError) as raised:
         installed_scorers()
     assert fnmatchcase(str(raised.value), f"entry point line-count = {value} of benchjobs.scorers {words}"), (

@@ -11,7 +11,8 @@ from pytest_benchjobs.agents import fetch
 from pytest_benchjobs.agents.packages import Package
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings
 from pytest_benchjobs.model.errors import InfrastructureError
-from pytest_benchjobs.sandbox.docker.reaper import Reaper
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.sandbox.docker.services import EngineServices
 from pytest_benchjobs.store.reproducibility import head
 from tests.support import until
 
@@ -33,7 +34,8 @@ def _environment(pid: int) -> bytes:
 @pytest.mark.parametrize("host", ["unix:///nowhere.sock", "tcp://127.0.0.1:1"])
 def test_the_reaper(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CERT_PATH", "/certificates")
-    reaper = Reaper(host, {}, "benchjobs.test=nothing")
+    monkeypatch.setenv("DOCKER_HOST", host)
+    reaper = EngineServices(current_owner())._reaper
     reaper.start()
     assert reaper._process is not None
     try:

@@ -13,6 +13,7 @@ from pytest_benchjobs.model.errors import AgentSetupFailed, EngineRefused, Image
 from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.creating import create
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.network import Joinable
 from pytest_benchjobs.sandbox.docker.provider import _shares_files
@@ -50,9 +51,13 @@ def _created(
     services: Any = SimpleNamespace(
         owner=OWNER,
         events=None,
-        machine=lambda: machine,
-        is_podman=False,
-        engine=SimpleNamespace(client=client, host="unix:///x", get=lambda _: {} if there else None),
+        engine=SimpleNamespace(
+            client=client,
+            host="unix:///x",
+            machine=machine,
+            dialect=DOCKER,
+            get=lambda _: {} if there else None,
+        ),
         network=SimpleNamespace(of=lambda wanted, _: Joinable(f"net-{wanted}", "a note")),
         images=SimpleNamespace(forget=forgotten.append),
         forgotten=forgotten,

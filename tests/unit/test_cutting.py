@@ -28,8 +28,8 @@ from pytest_benchjobs.sandbox.archive import unpack
 from pytest_benchjobs.sandbox.bubblewrap import sandbox as bubblewrap
 from pytest_benchjobs.sandbox.docker.calling import Refusal
 from pytest_benchjobs.sandbox.docker.compose import services
-from pytest_benchjobs.sandbox.docker.entrypoint import Entrypoint
 from pytest_benchjobs.sandbox.docker.running import Held
+from pytest_benchjobs.sandbox.entrypoint import Entrypoint
 from pytest_benchjobs.sandbox.protocol import ExecResult
 from pytest_benchjobs.scoring import protocol, scores
 from pytest_benchjobs.scoring.bigcodebench import scorer as bigcodebench

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox.docker.dockerfile import base_images, canonical, lookup, references, substitute
+from pytest_benchjobs.sandbox.docker.dockerfile import (
+    base_images,
+    canonical,
+    familiar,
+    lookup,
+    references,
+    substitute,
+)
 
 TRICKY = r"""# syntax=docker/dockerfile:1
 ARG BASE=ubuntu
@@ -58,6 +65,21 @@ def test_an_image_has_one_full_name(short: str, full: str) -> None:
     assert canonical(short) == full
     assert lookup(short, {full: "other"}) == "other"
     assert lookup(short, {"another": "other"}) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("docker.io/library/debian:12", "debian:12"),
+        ("docker.io/me/tool:1", "me/tool:1"),
+        ("localhost/benchjobs-kept:a", "benchjobs-kept:a"),
+        ("localhost:5000/me/tool:1", "localhost:5000/me/tool:1"),
+        ("ghcr.io/docker.io/x:1", "ghcr.io/docker.io/x:1"),
+        ("benchjobs-kept:a", "benchjobs-kept:a"),
+    ],
+)
+def test_a_name_is_told_without_what_podman_adds_to_it(told: str, name: str) -> None:
+    assert familiar(told) == name
 
 
 @given(st.text(st.sampled_from("FROM asx\n\\#<E:$-=")))

@@ -25,6 +25,7 @@ from pytest_benchjobs.model.finding import Finding, Health, ok, problem
 from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
 from pytest_benchjobs.sandbox.docker import health
 from pytest_benchjobs.sandbox.docker.calling import Caller
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.health import EngineFacts
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
@@ -115,9 +116,15 @@ def test_it_asks_about_the_sandboxes_that_the_project_uses(
 
     monkeypatch.setattr(LocalProvider, "check", check)
     assert "no Docker Engine answers" in engine_line()
-    for key in ("bench_sandbox = local", "bench_no_docker = true"):
+    for key in ("bench_sandbox = local", "bench_no_docker = true", "bench_no_docker = Y"):
         (here / "pytest.ini").write_text(f"[pytest]\n{key}\n")
         assert "there is no program bwrap -> install bubblewrap" in engine_line()
+    (here / "pytest.ini").write_text("[pytest]\nbench_no_docker = n\n")
+    assert "no Docker Engine answers" in engine_line()
+    (here / "pytest.ini").write_text("[pytest]\nbench_no_docker = perhaps\n")
+    assert run("doctor") == 2
+    assert "bench_no_docker: true or false is expected, not 'perhaps'" in capsys.readouterr().err
+    (here / "pytest.ini").unlink()
     assert "no Docker Engine answers" in engine_line("--sandbox", "docker")
     (here / "pytest.ini").write_text("[pytest]\nbench_sandbox = pods\n")
     assert engine_line().startswith("skipped")
@@ -370,6 +377,6 @@ def test_the_clock_of_the_engine_is_read_with_its_zone_and_nanoseconds(
     monkeypatch.setattr(health, "left_behind", lambda *_: ())
     monkeypatch.setattr(health.time, "time", lambda: 100.0)
     client = SimpleNamespace(version=dict, info=lambda: {"SystemTime": told}, images=list)
-    engine = SimpleNamespace(client=client, guard=contextlib.nullcontext, host="unix:///x")
-    provider: Any = SimpleNamespace(engine=engine, services=SimpleNamespace(is_podman=False))
+    engine = SimpleNamespace(client=client, guard=contextlib.nullcontext, host="unix:///x", dialect=DOCKER)
+    provider: Any = SimpleNamespace(engine=engine)
     assert health.engine_facts(provider, OWNER).skew == pytest.approx(skew)

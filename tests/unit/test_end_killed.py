@@ -27,6 +27,7 @@ from pytest_benchjobs.model.gate import GateConfig, GateExit
 from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.sandbox.protocol import SandboxProvider
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
@@ -84,7 +85,9 @@ def session(directory: Path) -> None:
     bundle = JobBundle.open(directory / "here", JOB)
     record = bundle.read()
     begun = Begun(bundle, History.of(directory / "here"), record, lock=None)
-    job: RunningJob[Ticket] = RunningJob(record.config, bundle, Supplies({}, {}, no_sandboxes), begun)
+    job: RunningJob[Ticket] = RunningJob(
+        record.config, bundle, Supplies({}, {}, LateProvider(no_sandboxes)), begun
+    )
     for each in bundle.results():
         job.record(each)
     job.finish(planned=2, stopped=None, host=None)

@@ -173,6 +173,25 @@ def test_an_engine_whose_first_connections_break_is_asked_again(
     scripted.close()
 
 
+def test_ssh_whose_first_connections_are_cut_is_started_again(
+    path: Path, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried, ssh = tmp_path / "tried", tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(
+        f"#!/bin/sh\necho x >> {tried}\n"
+        f'[ $(wc -l < {tried}) -gt 2 ] || {{ echo "Connection closed by 10.9.9.9 port 22" >&2; exit 255; }}\n'
+        f'while [ "$1" != -L ]; do shift; done; ln -s {path} "${{2%%:*}}"; exec cat\n'
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(ssh.parent), prepend=":")
+    monkeypatch.setenv("DOCKER_HOST", "ssh://me@far")
+    scripted.states = {"/version": http(200, {"ApiVersion": "1.47"})}
+    with contextlib.closing(Engine()) as engine:
+        engine.check()
+    assert tried.read_text() == "x\n" * 3
+
+
 def test_without_a_socket_there_is_no_engine(engine: Engine) -> None:
     with pytest.raises(
         EngineUnavailable, match=r"no .* answers at unix://.*: start it there, or correct DOCKER"

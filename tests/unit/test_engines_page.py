@@ -12,8 +12,10 @@ import yaml
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
 from pytest_benchjobs.sandbox.docker.answers import CALLS, SIGNAL, TRIES, Call, State
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER, PODMAN
 from pytest_benchjobs.sandbox.docker.resources import lacking
 from pytest_benchjobs.sandbox.docker.words import TABLE
+from pytest_benchjobs.sandbox.kubernetes.provider import KubernetesProvider
 from pytest_benchjobs.sandbox.protocol import Promise
 from pytest_benchjobs.testing import FakeProvider
 
@@ -45,10 +47,11 @@ def test_what_it_shows_of_jobs_in_pods_can_be_read() -> None:
 
 def _promises() -> Iterable[str]:
     lacks = {
-        "Docker as root": lacking(_ABLE, podman=False),
-        "Docker as root, gVisor": lacking(_ABLE, podman=False, runtime="runsc"),
-        "Podman as root": lacking(_ABLE, podman=True),
-        "rootless Podman, cgroups v1": lacking({"Rootless": True, "CgroupVersion": "1"}, podman=True),
+        "Docker as root": lacking(_ABLE, DOCKER),
+        "Docker as root, gVisor": lacking(_ABLE, DOCKER, "runsc"),
+        "Podman as root": lacking(_ABLE, PODMAN),
+        "rootless Podman, cgroups v1": lacking({"Rootless": True, "CgroupVersion": "1"}, PODMAN),
+        "`kubernetes`": KubernetesProvider(current_owner()).lacks(),
         "`local`": LocalProvider(current_owner()).lacks(),
         "`fake`": FakeProvider(current_owner()).lacks(),
     }

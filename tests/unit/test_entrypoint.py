@@ -9,9 +9,9 @@ import pytest
 
 from pytest_benchjobs.model.errors import EntrypointEnded, EnvironmentFailed
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import entrypoint as module
-from pytest_benchjobs.sandbox.docker.entrypoint import Entrypoint
+from pytest_benchjobs.sandbox import entrypoint as module
 from pytest_benchjobs.sandbox.docker.processes import Process
+from pytest_benchjobs.sandbox.entrypoint import Entrypoint
 from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
 from tests.support import set_clock
 

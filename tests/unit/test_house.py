@@ -26,6 +26,7 @@ UNREDACTED = ("sandbox.", "scoring.", "trial.", "gateway.", "agents.completion",
 NO_TEXT_OF_OTHERS = {
     # Lists, and a name of ours.
     "sandbox.docker.build: re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')[:60]",
+    "sandbox.kubernetes.pod: _LABEL_VALUE.sub('-', text)[:_LONGEST_VALUE]",
     "scoring.ast_grep: held[:100]",
     "scoring.own_runner: ends[0][1][:_NAMES]",
     "scoring.replies: found[:_CANDIDATES]",
@@ -201,7 +202,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 def test_nothing_outside_of_the_room_of_sandboxes_knows_an_engine_by_name() -> None:
     """But in texts for people, and in names of a format: `dockerfile`, `docker_image`, `no_docker` of options."""
-    engines = re.compile(r"(?i)bubblewrap|bwrap|podman|docker(?!file|_image|hub)")
+    engines = re.compile(r"(?i)bubblewrap|bwrap|podman|kubernetes|docker(?!file|_image|hub)")
     formats = {
         "settings": {"no_docker"},
         "sources": {"COMPOSE_FILE"},

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_benchjobs.sandbox.archive import open_stream, pack, unpack
 from pytest_benchjobs.sandbox.carry.records import HEADER, Kind, new_record
-from pytest_benchjobs.sandbox.docker.inside import archive_of_listing, script_of
+from pytest_benchjobs.sandbox.inside import archive_of_listing, script_of
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
 from .carrying import run_program

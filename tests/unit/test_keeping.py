@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import shlex
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineError, ImageMissing
 from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER, PODMAN, Dialect
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.keeping import commit, environment_of, forget_kept, kept, kept_image
 from pytest_benchjobs.sandbox.paths import DEFAULT_PATH
@@ -24,7 +26,8 @@ RECORD = ImageRecord(reference="debian", id="sha256:1")
 class Engine:
     """With such images: reference -> what is said of it."""
 
-    def __init__(self, **images: Any) -> None:
+    def __init__(self, *, dialect: Dialect = DOCKER, **images: Any) -> None:
+        self.dialect = dialect
         self.posted: list[tuple[Any, ...]] = []
         self.removed: list[tuple[Any, ...]] = []
         self.refuses: Exception | None = None
@@ -41,7 +44,7 @@ class Engine:
         name, _, what = path.removeprefix("/images/").rpartition("/")
         return {"json": self.said, "history": self.histories}[what].get(name)
 
-    def post(self, path: str, body: Any, timeout: float, **query: str) -> None:
+    def post(self, path: str, body: Any, timeout: float, **query: Any) -> None:
         self.posted.append((path, body, query))
 
     def _images(self, filters: dict[str, str]) -> list[dict[str, Any]]:
@@ -54,20 +57,23 @@ class Engine:
         self.removed.append((reference, force, noprune))
 
 
-def _commit(image: ResolvedImage, environment: Environment) -> dict[str, Any]:
-    engine: Any = Engine()
+def _commit(
+    image: ResolvedImage, environment: Environment, dialect: Dialect = DOCKER
+) -> tuple[dict[str, Any], list[str]]:
+    """Keep a container; returns the configuration that was sent, and instructions."""
+    engine: Any = Engine(dialect=dialect)
     spec = SandboxSpec(environment, {"job": "j", "trial": "t"}, "none", 60)
     assert commit(engine, "c", "name", image, spec, holes=True) == f"{KEPT}name"
     ((path, body, query),) = engine.posted
     assert (path, query["container"], query["tag"], query["pause"]) == ("/commit", "c", "name", "0")
     assert f"{query['repo']}:" == KEPT
     assert isinstance(body, dict)
-    return body
+    return body, query.get("changes", [])
 
 
 def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> None:
     image = ResolvedImage("sha256:1", RECORD, "/app", "me", ("/entry",), {"LANG": "C"})
-    body = _commit(
+    body, changes = _commit(
         image,
         Environment(
             image="x", env={"TOKEN": "secret", "LANG": "de", "PATH": "/x"}, memory=1 << 26, user="me"
@@ -77,11 +83,11 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
     assert variables == {"TOKEN": "", "LANG": "C", "PATH": DEFAULT_PATH}
     assert (body["User"], body["Entrypoint"], body["Cmd"]) == ("me", ["/entry"], ["sh"])
     labels = body["Labels"]
-    assert [labels[f"benchjobs.{key}"] for key in ("job", "trial", "owner", "host", "deadline", "kept", "holes")] == [
-        "j", "t", "", "", "", "1", "1",
+    assert [labels[f"benchjobs.{key}"] for key in ("owner", "host", "deadline", "kept", "holes")] == [
+        "", "", "", "1", "1",
     ]  # fmt: skip
-    assert "secret" not in str(body)
-    bare = _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))
+    assert ("secret" in str(body), changes) == (False, [])
+    bare, _ = _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))
     assert bare["User"] == "root", "an image without a user is root's"
     # Whoever starts from it has the same again.
     engine: Any = Engine(
@@ -91,6 +97,23 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
     assert (again.record, again.holes) == (RECORD, True)
     found = environment_of(engine, "it")
     assert (found.memory, found.user, found.network, found.env) == (1 << 26, "me", "none", {})
+
+
+def test_podman_keeps_it_with_instructions_from_which_the_same_is_read() -> None:
+    image = ResolvedImage("sha256:1", RECORD, "/app", "", ("/my entry",), {})
+    _, changes = _commit(image, Environment(image="x", workdir="/a b", memory=1 << 26), PODMAN)
+    *others, user = changes
+    assert others[-2:] == ['ENTRYPOINT ["/my entry"]', 'CMD ["sh"]']
+    assert user == "USER root"
+    # Podman 4.3 takes all that follows, and 5.4 words without their quotes.
+    words = [shlex.split(one)[1:] for one in others[:-2]]
+    assert [" ".join(one) for one in words] == [one.removeprefix("LABEL ") for one in others[:-2]]
+    labels = dict(one.split("=", 1) for (one,) in words)
+    assert (labels["benchjobs.owner"], labels["benchjobs.kept"]) == ("", "1")
+    engine: Any = Engine(it={"Id": "sha256:2", "Config": {"Labels": labels}})
+    assert kept_image(engine, "it").record == RECORD
+    found = environment_of(engine, "it")
+    assert (found.workdir, found.memory) == ("/a b", 1 << 26)
 
 
 @pytest.mark.parametrize(("user", "found"), [("other", "other"), ("", None)])
@@ -115,7 +138,7 @@ def test_all_that_was_kept_is_told_the_oldest_first() -> None:
     engine: Any = Engine()
     labels = {"benchjobs.job": "j", "benchjobs.trial": "t", "benchjobs.bundle": "/b"}
     engine.listed = [
-        {"RepoTags": [f"{KEPT}new", "mine:new"], "Created": 20, "Labels": labels},
+        {"RepoTags": [f"docker.io/library/{KEPT}new", "mine:new"], "Created": 20, "Labels": labels},
         {"RepoTags": [f"{KEPT}b", f"{KEPT}a"], "Created": 10, "Labels": None},
         {"RepoTags": None, "Created": 1, "Labels": labels},
     ]

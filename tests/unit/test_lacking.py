@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER, PODMAN, Dialect
 from pytest_benchjobs.sandbox.docker.resources import lacking
 from pytest_benchjobs.sandbox.protocol import Promise
 
@@ -14,25 +15,25 @@ _PODMAN = {Promise.OUT_OF_MEMORY, Promise.SERVICES}
 
 
 @pytest.mark.parametrize(
-    ("info", "podman", "lacks"),
+    ("info", "dialect", "lacks"),
     [
-        ({}, False, set()),
-        ({"Rootless": False, "CgroupVersion": "1"}, True, _PODMAN),
-        ({"Rootless": True, "CgroupVersion": "1"}, True, _ALL | _PODMAN),
-        ({"Rootless": True, "CgroupVersion": "2"}, True, _PODMAN),
+        ({}, DOCKER, set()),
+        ({"Rootless": False, "CgroupVersion": "1"}, PODMAN, _PODMAN),
+        ({"Rootless": True, "CgroupVersion": "1"}, PODMAN, _ALL | _PODMAN),
+        ({"Rootless": True, "CgroupVersion": "2"}, PODMAN, _PODMAN),
         (
             {"SecurityOptions": ["name=rootless"], "CgroupDriver": "none"},
-            False,
+            DOCKER,
             _ALL | {Promise.OUT_OF_MEMORY},
         ),
-        ({"PidsLimit": False}, False, {Promise.PIDS}),
-        ({"DefaultRuntime": "runsc"}, False, _GVISOR),
+        ({"PidsLimit": False}, DOCKER, {Promise.PIDS}),
+        ({"DefaultRuntime": "runsc"}, DOCKER, _GVISOR),
     ],
 )
-def test_what_is_lacking(info: dict[str, object], podman: bool, lacks: set[Promise]) -> None:
-    assert set(lacking({**_LIMITS, **info}, podman=podman)) == lacks
+def test_what_is_lacking(info: dict[str, object], dialect: Dialect, lacks: set[Promise]) -> None:
+    assert set(lacking({**_LIMITS, **info}, dialect)) == lacks
 
 
 def test_a_runtime_lacks_what_its_program_is_known_for() -> None:
     info = {**_LIMITS, "DefaultRuntime": "runc", "Runtimes": {"runc": {}, "safe": {"path": "/opt/runsc"}}}
-    assert [set(lacking(info, podman=False, runtime=name)) for name in (None, "safe")] == [set(), _GVISOR]
+    assert [set(lacking(info, DOCKER, name)) for name in (None, "safe")] == [set(), _GVISOR]

@@ -13,6 +13,7 @@ import yaml
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.sources import benchmark_schema
 from pytest_benchjobs.sources.manifest import Manifest
+from pytest_benchjobs.sources.written import WrittenScenario, WrittenScorer
 
 from .test_manifest import EVERYTHING
 
@@ -78,3 +79,14 @@ def test_what_it_refuses_the_reader_refuses(
 def test_a_mistake_in_a_scenario_is_shown_at_its_place(validator: jsonschema.Draft202012Validator) -> None:
     wrong = {"benchmark": "b", "scenarios": [RIGHT, {**RIGHT, "id": "c", "cpus": "two"}]}
     assert [list(error.absolute_path) for error in validator.iter_errors(wrong)] == [["scenarios", 1, "cpus"]]
+
+
+def test_empty_defaults_are_in_the_schema_and_shared_by_no_instances() -> None:
+    schema = WrittenScenario.model_json_schema()["properties"]
+    assert (schema["env"]["default"], schema["tags"]["default"]) == ({}, [])
+    written = [WrittenScenario(id=name, scorers=[WrittenScorer(type="bash")]) for name in "ab"]
+    for name in ("env", "tags"):
+        first, second = (getattr(one, name) for one in written)
+        assert first == second == schema[name]["default"]
+        assert first is not second
+    assert not written[0].model_fields_set & {"env", "tags"}

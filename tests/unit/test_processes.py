@@ -13,6 +13,7 @@ import pytest
 from pytest_benchjobs.model.errors import ContainerEnded, ContainerLost, EngineLost, EngineRefused
 from pytest_benchjobs.sandbox.docker import processes as module
 from pytest_benchjobs.sandbox.docker.calling import Caller
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER, PODMAN
 from pytest_benchjobs.sandbox.docker.processes import Processes, send
 
 from .clocks import Clock
@@ -32,7 +33,7 @@ ENDED = ContainerEnded("the container has ended, with status 137")
 
 
 def test_a_container_that_has_ended_has_no_processes() -> None:
-    processes = Processes(Refusing(ENDED), "4f")  # type: ignore[arg-type]
+    processes = Processes(Refusing(ENDED), "4f", DOCKER)  # type: ignore[arg-type]
     assert processes.listed() == []
     assert processes.others() is None
     assert not processes.end_all(), "only a new start ends what is left"
@@ -41,11 +42,11 @@ def test_a_container_that_has_ended_has_no_processes() -> None:
 @pytest.mark.parametrize("error", [ContainerLost("removed"), EngineRefused("broken")])
 def test_another_refusal_is_the_engines(error: Exception) -> None:
     with pytest.raises(type(error)):
-        Processes(Refusing(error), "4f").listed()  # type: ignore[arg-type]
+        Processes(Refusing(error), "4f", DOCKER).listed()  # type: ignore[arg-type]
 
 
 def test_podman_that_finds_no_list_has_all_ended() -> None:
-    processes = Processes(Refusing(EngineRefused("no such process")), "4f", podman=True)  # type: ignore[arg-type]
+    processes = Processes(Refusing(EngineRefused("no such process")), "4f", PODMAN)  # type: ignore[arg-type]
     assert processes.others() is None
     assert not processes.end_all(), "only a new start ends what is left"
 
@@ -84,7 +85,7 @@ OURS = (10, 1, "Ss", "bench-0", "/bench/program first 300")
 
 
 def _of(engine: Engine) -> Processes:
-    return Processes(engine, "4f")  # type: ignore[arg-type]
+    return Processes(engine, "4f", DOCKER)  # type: ignore[arg-type]
 
 
 def test_the_first_process_is_known_by_the_engines_number_and_not_by_what_it_says() -> None:

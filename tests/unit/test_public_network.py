@@ -12,6 +12,7 @@ import pytest
 from pytest_benchjobs.model.errors import ContainerStartFailed, EngineRefused
 from pytest_benchjobs.sandbox.docker import network as module
 from pytest_benchjobs.sandbox.docker.calling import NetworkGone, SubnetTaken
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
 from pytest_benchjobs.sandbox.docker.rules import rules_of
 
@@ -33,6 +34,7 @@ class Engine:
     """Has networks, containers and images; refuses what it is told to."""
 
     local = True
+    dialect = DOCKER
 
     def __init__(self, *networks: Any) -> None:
         self.networks = list(networks)
@@ -80,10 +82,8 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Bridges whose rules were made, or removed; none are here already."""
     found: list[tuple[str, bool]] = []
 
-    def apply(
-        _: object, owner: object, machine: str, image: str, rules: Any, *, remove: bool = False
-    ) -> str | None:
-        assert (owner, machine, image) == (OWNER, "x86_64", "image")
+    def apply(_: object, owner: object, image: str, rules: Any, *, remove: bool = False) -> str | None:
+        assert (owner, image) == (OWNER, "image")
         assert rules in [
             rules_of(rules[0].interface, subnet) for subnet in ("198.19.0.0/20", "198.19.32.0/20")
         ]
@@ -98,7 +98,7 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
 
 
 def _public(engine: Engine) -> PublicNetwork:
-    return PublicNetwork(engine, OWNER, lambda: "x86_64")  # type: ignore[arg-type]
+    return PublicNetwork(engine, OWNER)  # type: ignore[arg-type]
 
 
 def test_trials_without_a_network_need_none() -> None:
@@ -209,7 +209,7 @@ def test_what_the_engine_refuses_otherwise_is_its_error() -> None:
 
 
 def _removed(engine: Engine) -> int:
-    return remove_public_network(engine, OWNER, "x86_64")  # type: ignore[arg-type]
+    return remove_public_network(engine, OWNER)  # type: ignore[arg-type]
 
 
 def test_networks_nobody_has_are_removed_with_their_rules(applied: list[tuple[str, bool]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.needs import CONTEXT_VARIABLES, context_variables
 from pytest_benchjobs.scoring.registering import marked_scorers
+from pytest_benchjobs.system.installed import entry_points
 
 
 def test_only_marked_functions_are_scorers() -> None:
@@ -54,3 +56,15 @@ def test_parameters_are_json_unless_they_are_too_long() -> None:
     }
     long = spec.model_copy(update={"params": {"a": "x" * 100_000}})
     assert context_variables(long, {"mine": lambda context: 1.0}) == {}
+
+
+def test_entry_points_are_those_of_the_path_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [*entry_points("benchjobs.somebodys")] == []
+    about = tmp_path / "own-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[benchjobs.somebodys]\nmine = own:thing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [point.value for point in entry_points("benchjobs.somebodys")] == ["own:thing"]

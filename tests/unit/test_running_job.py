@@ -20,6 +20,7 @@ from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.quota import OnQuota, Quota
 from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.sandbox.protocol import SandboxProvider
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
@@ -52,7 +53,9 @@ def make(tmp_path: Path) -> Iterator[Make]:
         history = History.of(tmp_path)
         history.save_job(of)
         known = Begun(bundle, history, of, lock=None, **more) if begun else None
-        job: Job = RunningJob(config, bundle, Supplies({}, {}, no_engine), known, resumed=bool(results))
+        job: Job = RunningJob(
+            config, bundle, Supplies({}, {}, LateProvider(no_engine)), known, resumed=bool(results)
+        )
         made.append(job)
         return job
 
@@ -256,7 +259,7 @@ def test_nothing_is_swept_in_an_engine_that_does_not_answer(make: Make) -> None:
 
     job = make()
     made = SimpleNamespace(check=breaks, sweep=breaks, close=lambda: None)
-    job._supplies = job.trials._supplies = Supplies({}, {}, lambda: made)  # type: ignore[arg-type,return-value]
+    job._supplies = job.trials._supplies = Supplies({}, {}, LateProvider(lambda: made))  # type: ignore[arg-type,return-value]
     job.start({}, sandboxes=True)
     assert job.problems.lines == []
 

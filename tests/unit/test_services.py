@@ -16,7 +16,8 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import services as module
 from pytest_benchjobs.sandbox.docker import storage, watch
 from pytest_benchjobs.sandbox.docker.compose.service import ServiceContainer
-from pytest_benchjobs.sandbox.docker.engine import LABEL
+from pytest_benchjobs.sandbox.docker.dialects import PODMAN
+from pytest_benchjobs.sandbox.docker.engine import LABEL, Engine
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.services import EngineServices
 from pytest_benchjobs.sandbox.docker.snapshots import find_snapshot
@@ -116,11 +117,14 @@ def test_what_could_not_be_removed_is_left_to_the_reaper(services: EngineService
     ("said", "machine"), [("amd64", "x86_64"), ("arm64", "aarch64"), ("riscv64", "riscv64")]
 )
 def test_machines_are_called_what_they_call_themselves_and_asked_once(
-    services: EngineServices, said: str, machine: str
+    monkeypatch: pytest.MonkeyPatch, said: str, machine: str
 ) -> None:
-    asked: list[str] = []
-    services.engine = SimpleNamespace(get=lambda path: asked.append(path) or {"Arch": said})  # type: ignore[assignment]
-    assert (services.machine(), services.machine()) == (machine, machine)
+    engine, asked = Engine(), list[str]()
+    components = [{"Name": "Podman Engine"}]
+    monkeypatch.setattr(
+        engine, "get", lambda path: asked.append(path) or {"Arch": said, "Components": components}
+    )
+    assert (engine.machine, engine.machine, engine.dialect) == (machine, machine, PODMAN)
     assert asked == ["/version"]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.model.errors import EngineError
 from pytest_benchjobs.sandbox.docker import storage
-from pytest_benchjobs.sandbox.docker.storage import StorageGuard
+from pytest_benchjobs.sandbox.docker.storage import StorageGuard, blocks, nanoseconds
 
 MANY_ROUNDS = 5
 
@@ -99,3 +100,21 @@ def test_who_is_discarded_is_measured_no_more() -> None:
     assert engine.asked("one") == before
     guard.close()
     assert told == []
+
+
+@pytest.mark.parametrize(("driver", "since"), [("overlay2", "01"), ("vfs", "05")])
+def test_what_is_copied_of_an_image_is_not_written_by_its_container(
+    monkeypatch: pytest.MonkeyPatch, driver: str, since: str
+) -> None:
+    asked: list[str] = []
+
+    def measure(_: object, *arguments: str, timeout: float) -> tuple[int, bytes]:
+        asked.append(arguments[1])
+        return 0, (7).to_bytes(8, "little")
+
+    monkeypatch.setattr(storage, "run_program", measure)
+    times = {"Created": "2026-01-01T00:00:01Z", "State": {"StartedAt": "2026-01-01T00:00:05Z"}}
+    engine: Any = SimpleNamespace(get=lambda _: {**times, "GraphDriver": {"Name": driver}})
+    monkeypatch.setattr(storage, "ServiceContainer", lambda *_: None)
+    assert blocks(engine, "c") == 7
+    assert asked == [str(nanoseconds(f"2026-01-01T00:00:{since}Z"))]

@@ -23,6 +23,7 @@ from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Origin, Outcome, Signature, Trial, TrialResult
 from pytest_benchjobs.model.scenario import Answer, Environment, Requires, ScorerSpec
+from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
@@ -287,7 +288,7 @@ def test_a_trial_that_cannot_be_prepared_runs_into_its_error(bundle: JobBundle) 
 
 def _trials(bundle: JobBundle, rescore: str | None = None) -> Trials[Ticket]:
     tmp_path = bundle.root.parents[1]
-    supplies = Supplies(AGENTS, builtin_scorers(), lambda: FakeProvider(OWNER))
+    supplies = Supplies(AGENTS, builtin_scorers(), LateProvider(lambda: FakeProvider(OWNER)))
     config = JobConfig(directory=tmp_path, concurrency=2, reuse=True)
     trials: Trials[Ticket] = Trials(config, bundle, supplies, Problems(), resumed=False, rescore=rescore)
     History.of(tmp_path).close()
@@ -382,7 +383,7 @@ def _flown(
         return made[-1]
 
     problems = Problems()
-    supplies = Supplies(AGENTS, builtin_scorers(), provider)
+    supplies = Supplies(AGENTS, builtin_scorers(), LateProvider(provider))
     trials: Trials[Ticket] = Trials(config, bundle, supplies, problems, resumed=False, rescore=None)
     trials.engine_problem = problem
     trials.open(None, sandboxes=sandboxes)

@@ -128,8 +128,8 @@ def _bundle(root: Path) -> tuple[JobRecord, list[PairRow], tuple[str, ...]]:
     notes = _status(record.id, record.status, root)
     left_out: list[str] = []
 
-    def refuse(directory: Path, why: str) -> None:
-        left_out.append(one_line(f"{directory / RESULT} was left out: {why}", 300))
+    def refuse(directory: str, why: str) -> None:
+        left_out.append(one_line(f"{root / directory / RESULT} was left out: {why}", 300))
 
     rows = _rows((result for _, result in incoming_results(root, record.id, refuse)), root)
     _refuse_incomplete(record, rows, root, left_out)

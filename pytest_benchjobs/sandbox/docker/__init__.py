@@ -4,7 +4,7 @@
     creating.py      what of a scenario the engine is told; container.py: one container, from its start to its removal
       running.py       a command in it; terminal.py: one on our own streams
       transfer.py      how the engine reaches it: commands attached to, files in and out
-      processes.py     what runs in it, and its first process, which ends all others; entrypoint.py
+      processes.py     what runs in it, and its first process, which ends all others
       mountpoints.py   whether mounts would come back
     images.py        images: found, pulled (pulling.py), built (build.py, dockerfile.py, context.py), kept (keeping.py)
       image_budget.py  which of them stay on the disk; image_record.py: those that jobs brought; registry.py: sizes

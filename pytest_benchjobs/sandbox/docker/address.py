@@ -12,6 +12,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -28,8 +29,9 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 _SOCKET = "/var/run/docker.sock"
 _PATIENCE = 30.0
 _LOOK = 0.02
-_AGAIN = 5.0
-"""Seconds before ssh is started again that did not connect."""
+_AGAIN, _SOON = 5.0, 0.5
+"""Seconds before ssh is started again that did not connect, and that was cut while it did: the way may be bad."""
+_CUT = re.compile(r"Connection (closed|reset) by ")
 _OPTIONS = (
     "BatchMode=yes", "ExitOnForwardFailure=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3", "ControlPath=none",
     "ConnectTimeout=20", "StreamLocalBindMask=0177",
@@ -106,24 +108,27 @@ class Tunnel:
         # What runs there ends when we do, however we end: then its input does.
         self._command = ("ssh", *options, *port, "-T", "-L", f"{self._path}:{there}", "--", place, "cat")
         self._process: subprocess.Popen[bytes] | None = None
-        self._trouble: tuple[float, str] | None = None
+        self._trouble: tuple[float, NoAddress] | None = None
         """When it may be tried again, and why it did not connect."""
 
     def path(self) -> str:
         """Return the path of the socket; `ssh` is started, or started again, where it does not run.
 
         Raises:
-            NoAddress: ssh cannot be started, or does not connect; the message has its own words.
+            NoAddress: ssh cannot be started, or does not connect; the message has its own words. Caused by a
+                ConnectionResetError where the connection was cut.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 if self._trouble is not None and time.monotonic() < self._trouble[0]:
-                    raise NoAddress(self._trouble[1])
+                    error = self._trouble[1]
+                    raise NoAddress(str(error)) from error.__cause__
                 self._end()
                 try:
                     self._start()
                 except NoAddress as error:
-                    self._trouble = (time.monotonic() + _AGAIN, str(error))
+                    again = _SOON if isinstance(error.__cause__, ConnectionResetError) else _AGAIN
+                    self._trouble = (time.monotonic() + again, error)
                     raise
         return str(self._path)
 
@@ -131,7 +136,7 @@ class Tunnel:
         """End it. Never raises."""
         with self._lock:
             self._end()
-            self._trouble = (math.inf, "the way to the Docker Engine is closed")
+            self._trouble = (math.inf, NoAddress("the way to the Docker Engine is closed"))
             self._exit.close()
 
     def _start(self) -> None:
@@ -154,7 +159,8 @@ class Tunnel:
                     self._end()
                     words.seek(0)
                     said = " ".join(words.read(2000).decode("utf-8", "replace").split()) or "it says nothing"
-                    raise NoAddress(f"`{shlex.join(('ssh', self._command[-2]))}` does not connect: {said}")
+                    what = f"`{shlex.join(('ssh', self._command[-2]))}` does not connect: {said}"
+                    raise NoAddress(what) from (ConnectionResetError(said) if _CUT.search(said) else None)
                 time.sleep(_LOOK)
 
     def _end(self) -> None:

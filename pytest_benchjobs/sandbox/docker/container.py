@@ -25,6 +25,8 @@ from ...model.errors import (
 )
 from ...model.scenario import Network
 from ..command_timeout import Drained, wait_fairly
+from ..entrypoint import Entrypoint
+from ..inside import CannotAct, Inside
 from ..paths import DEFAULT_PATH, is_below
 from ..program import PROGRAM
 from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
@@ -32,9 +34,7 @@ from ..relay import Relays
 from ..runner import serving
 from .answers import PAUSES
 from .calling import Caller, CommandRefused, on_behalf_of
-from .entrypoint import Entrypoint
 from .images import ResolvedImage
-from .inside import CannotAct, Inside
 from .keeping import commit, packed, unpack
 from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, stat_of
 from .network import Joinable, in_network
@@ -158,7 +158,7 @@ class DockerSandbox(EngineContainer):
         """Our program, if there is one for the engine's machine: then the first process is ours."""
         self._program = _Program.OURS
         self._stage = _Stage.WORKED_IN
-        self._processes = Processes(self._engine.client, container, podman=services.is_podman)
+        self._processes = Processes(self._engine.client, container, self._engine.dialect)
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(
@@ -169,7 +169,7 @@ class DockerSandbox(EngineContainer):
         self._watched: Watched | None = None
         self._restarting = threading.Lock()
         self._own_kills = 0
-        self._joins = spec.opened and beside is None and services.is_podman
+        self._joins = begins_joined(services, spec, beside)
         """True if it joins the public network, and has no other."""
         self._limit: str | None = None
 
@@ -316,7 +316,7 @@ class DockerSandbox(EngineContainer):
             return ended
         code, pid = running.status
         never_started = code in NOT_STARTED and not pid
-        if never_started and self._services.is_podman:  # it forgets the process
+        if never_started and not self._engine.dialect.remembers_commands:
             said = held.text in NO_COMMAND
             never_started = said and self._events.wait(self.id, "exec", execs, _LATE_EVENT) <= execs
             self._commands -= never_started
@@ -506,7 +506,7 @@ class DockerSandbox(EngineContainer):
             check_mount_points(client, self.id, mounted)
         client.start(self.id)
         if self._joins and self._network != "public":
-            self._joined("public")  # Podman brings its loopback up with a network
+            self._joined("public")  # its loopback comes up with a network
             self._leave()
         self._processes.forget_first()
         if self._proxy is not None:
@@ -517,8 +517,8 @@ class DockerSandbox(EngineContainer):
         self._close_inside()  # it has the variables of the other one
         if network == "allowlist" and self._proxy is None:
             raise EngineError("this container was not started for the network `allowlist`")
-        both = (network, self._network)
-        if "public" in both or "allowlist" not in both:  # to the engine an allowlist is no network
+        # To the engine an allowlist is no network.
+        if network != self._network and "public" in (network, self._network):
             self._join(network)
         self._network = network
         if self._proxy is not None:
@@ -676,13 +676,18 @@ class DockerSandbox(EngineContainer):
 
     def _kills(self) -> tuple[int, int]:
         """Return how often the engine was asked to kill the container, and how often of these by us."""
-        # Podman does not say with which signal.
-        own = self._own_kills + (self._processes.signals if self._services.is_podman else 0)
+        own = self._own_kills + (0 if self._engine.dialect.tells_signals else self._processes.signals)
         return self._events.wait(self.id, "kill", own, _LATE_EVENT), own
 
     def _over_storage(self) -> None:
         self._limit = "storage"
         self._end_all()
+
+
+def begins_joined(services: EngineServices, spec: SandboxSpec, beside: TrialServices | None) -> bool:
+    """Return True if a container begins with the public network, to be without it until it is wanted."""
+    opened = spec.opened or spec.network == "public"
+    return opened and beside is None and not services.engine.dialect.joins_any
 
 
 def _seconds(time: str) -> float:

@@ -13,7 +13,7 @@ from docker.types import Mount as EngineMount
 from ...model.errors import AgentSetupFailed, EngineRefused, ImageMissing
 from ..program import program_file
 from ..protocol import SandboxSpec
-from .container import DockerSandbox
+from .container import DockerSandbox, begins_joined
 from .engine import LABEL, ROOT_USER
 from .images import ResolvedImage
 from .processes import first_command
@@ -53,11 +53,11 @@ def create(
     environment = spec.environment
     workdir = environment.workdir or image.workdir or "/"
     lifetime = max(1, int(spec.deadline))
-    first = program_file(services.machine())
+    first = program_file(services.engine.machine)
     client = services.engine.client
-    # Podman joins no container with a network that was made without: it leaves its first one when it has started.
-    leaves = spec.opened and beside is None and services.is_podman
-    network = services.network.of("public" if leaves else spec.network, image.id)
+    network = services.network.of(
+        "public" if begins_joined(services, spec, beside) else spec.network, image.id
+    )
     joined = None if beside is None else beside.joined()
     networks = {} if joined is None else dict(joined.networks)
     if network.name != "none" or not networks:  # those of services come first

@@ -105,8 +105,8 @@ class Deliveries:
             ),
         )["Id"]
         try:
-            with pack([File(target, source=source, readable=True)], "/") as archive:
-                client.put_archive(made, "/", _Upload(archive))
+            with pack([File(".", source=source, readable=True)], "/") as archive:
+                client.put_archive(made, target, _Upload(archive))
             client.rename(made, name)
         except BaseException as error:
             with self._engine.guard(Caller()):  # also for a trial that wants no more calls

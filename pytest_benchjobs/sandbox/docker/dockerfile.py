@@ -95,6 +95,11 @@ def canonical(image: str) -> str:
     return name
 
 
+def familiar(image: str) -> str:
+    """The name of an image without what an engine adds to one that names no registry: Podman does in all its lists."""
+    return re.sub(r"^(docker\.io/library|docker\.io|localhost)/", "", image)
+
+
 def references(text: str, arguments: Mapping[str, str]) -> Iterator[Reference]:
     """Yield every place that names an image of somebody else, in order.
 

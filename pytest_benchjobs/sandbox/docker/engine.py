@@ -23,6 +23,7 @@ from ...model.errors import EngineError, EngineLost, EngineUnavailable, Infrastr
 from .address import DEFAULT_HOST, NoAddress, Tunnel, address
 from .answers import QUESTION, Kind, call_of, kind_of
 from .calling import Caller, Found, Refusal, caller, is_json, on_behalf_of, persist
+from .dialects import Dialect, dialect_of
 from .reaper import ask_unix, message, open_unix
 from .tls import shared
 
@@ -35,6 +36,8 @@ LABEL = "benchjobs."
 ROOT_USER = "0"
 """Root, by its number: an image without /etc/passwd has no names."""
 
+# It speaks of architectures as Go does.
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _CALL_TIMEOUT = 120
 _PEEK_TIMEOUT = 30
 _NOT_FOUND = 404
@@ -130,6 +133,22 @@ class Engine:
         """Make sure it answers now. Raises EngineUnavailable: it does not, and what to do about it."""
         self.get("/version")
 
+    @functools.cached_property
+    def version(self) -> Mapping[str, Any]:
+        """What it says of its programs."""
+        return dict(self.get("/version"))
+
+    @functools.cached_property
+    def dialect(self) -> Dialect:
+        """Its ways with the API."""
+        return dialect_of(self.version)
+
+    @functools.cached_property
+    def machine(self) -> str:
+        """What its machine calls itself, such as `x86_64`."""
+        found = str(self.version["Arch"])
+        return _MACHINES.get(found, found)
+
     def get(self, path: str, **query: object) -> Any:
         """Return the answer to a GET, read as JSON; None where it says twice that it knows no such thing.
 
@@ -154,7 +173,7 @@ class Engine:
         except OSError:
             return None
 
-    def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: str) -> Any:
+    def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: Any) -> Any:
         """Return the answer to a POST, read as JSON. For calls with a timeout (seconds) of their own, in `guard`."""
         client = self.client
         url = f"{client.base_url}/v{client.api_version}{path}"

@@ -90,7 +90,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
     limits = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
     root = str(info.get("DockerRootDir", ""))
     return EngineFacts(
-        name="Podman" if provider.services.is_podman else "Docker Engine",
+        name=provider.engine.dialect.name,
         version=str(version.get("Version", "?")),
         api=str(version.get("ApiVersion", "?")),
         storage_driver=str(info.get("Driver", "?")),

@@ -20,7 +20,7 @@ from ...model.result import ImageRecord
 from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
 from ..protocol import ImageRequest
-from .dockerfile import canonical, lookup
+from .dockerfile import canonical, familiar, lookup
 from .engine import LABEL, Engine
 from .image_budget import NoRoomNow, Urgency
 from .snapshots import find_snapshot
@@ -142,7 +142,10 @@ class Images:
         with self._engine.guard():
             image = self.resolve(request, check)
             found, named = self._local(image.id) or {}, named_image(request) or ""
-            there = [name for name in found.get("RepoDigests") or () if not name.startswith(_OURS)]
+            named_by = found.get("RepoDigests") or ()  # Podman also names so what no registry has
+            there = [
+                one for one in named_by if not familiar(one).startswith(_OURS) and "localhost/" not in one
+            ]
             if there or request.registry is None:
                 there.sort(key=lambda name: not named.startswith(name.partition("@")[0]))
                 return str((*there, image.id)[0])
@@ -151,7 +154,9 @@ class Images:
                 request, key if key != image.id else f"image:{key.removeprefix('sha256:')}"
             )
             try:
-                return self._registry().push(image.id, str(name), check)
+                # The name is on the engine while it is pushed: whoever pushes it too would take it away.
+                with _machine_lock(f"push-{name}", check):
+                    return self._registry().push(image.id, str(name), check)
             except Refused as error:
                 raise ImageMissing(_not_pushed(request, error)) from error
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import posixpath
 import stat
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote, unquote
 
 from ...model.errors import EngineError, EnvironmentFailed, ImageMissing, InfrastructureError
 from ...model.result import ImageRecord
@@ -27,6 +29,7 @@ from ..runner import serving
 from .engine import LABEL, Engine
 from .images import HOLES, ResolvedImage, resolved
 from .running import run_program
+from .snapshots import references_of
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
@@ -56,23 +59,30 @@ def commit(
     Raises:
         InfrastructureError: the engine refuses.
     """
+    # Laid over those of the container, so what must not stay has to be named. Labels of the trial are there.
+    labels = {
+        **{LABEL + key: "" for key in _OF_CONTAINERS},
+        _KEPT: "1",
+        _HOLES: "1" if holes else "",
+        _IMAGE: image.record.model_dump_json(),
+        _ENVIRONMENT: spec.environment.model_dump_json(include=_LASTING),
+    }
     configuration = {
-        # Laid over those of the container, so what must not stay has to be named. The values may be secrets.
+        # The values may be secrets.
         "Env": [f"{name}={image.env.get(name, _DEFAULTS.get(name, ''))}" for name in spec.environment.env],
-        "Labels": {
-            **{LABEL + key: value for key, value in spec.labels.items()},
-            **{LABEL + key: "" for key in _OF_CONTAINERS},
-            _KEPT: "1",
-            _HOLES: "1" if holes else "",
-            _IMAGE: image.record.model_dump_json(),
-            _ENVIRONMENT: spec.environment.model_dump_json(include=_LASTING),
-        },
+        "Labels": labels,
         "User": image.user or "root",
         "Entrypoint": list(image.entrypoint),
         "Cmd": ["sh"],
     }
     # The library's own `commit` does not wait long enough.
-    query = {"container": container, "repo": _REPOSITORY, "tag": name, "pause": "0"}
+    query: dict[str, Any] = {"container": container, "repo": _REPOSITORY, "tag": name, "pause": "0"}
+    if not engine.dialect.keeps_configuration:
+        query["changes"] = [
+            *(f"LABEL {label}={quote(value)}" for label, value in labels.items()),
+            *(f"{key.upper()} {json.dumps(configuration[key])}" for key in ("Entrypoint", "Cmd")),
+            f"USER {configuration['User']}",
+        ]
     engine.post("/commit", configuration, _COMMIT_TIMEOUT, **query)
     return f"{KEPT}{name}"
 
@@ -107,11 +117,10 @@ def kept(engine: Engine) -> list[Kept]:
         labels = image.get("Labels") or {}
         job, trial, bundle = (labels.get(f"{LABEL}{name}", "") for name in ("job", "trial", "bundle"))
         created = datetime.datetime.fromtimestamp(image["Created"], datetime.UTC)
-        for reference in image.get("RepoTags") or ():
-            if reference.startswith(KEPT):
-                # The last layer is its own; there is none of one that was removed meanwhile.
-                layers = engine.get(f"/images/{reference}/history") or [{"Size": 0}]
-                found.append(Kept(reference, job, trial, bundle, int(layers[0]["Size"]), created))
+        for reference in references_of(image):
+            # The last layer is its own; there is none of one that was removed meanwhile.
+            layers = engine.get(f"/images/{reference}/history") or [{"Size": 0}]
+            found.append(Kept(reference, job, trial, bundle, int(layers[0]["Size"]), created))
     return sorted(found, key=lambda one: (one.created, one.reference))
 
 
@@ -135,6 +144,7 @@ def _inspect(engine: Engine, reference: str) -> tuple[dict[str, Any], dict[str, 
             "ran elsewhere. Run the trial again with --bench-keep"
         )
     labels = (found.get("Config") or {}).get("Labels") or {}
+    labels = {name: unquote(value) if value.startswith("%") else value for name, value in labels.items()}
     if _IMAGE not in labels:
         raise ImageMissing(f"{reference} is not an image that was kept from a trial")
     return found, labels

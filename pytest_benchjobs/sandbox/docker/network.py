@@ -65,10 +65,9 @@ class Joinable:
 class PublicNetwork:
     """The one of an engine, for all trials of this process. Thread-safe."""
 
-    def __init__(self, engine: Engine, owner: Owner, machine: Callable[[], str]) -> None:
+    def __init__(self, engine: Engine, owner: Owner) -> None:
         self._engine = engine
         self._owner = owner
-        self._machine = machine
         self._lock = threading.Lock()
         self._found: Joinable | None = None
 
@@ -99,11 +98,13 @@ class PublicNetwork:
                 )
             return Joinable(name)
         found = next(iter(_ours(engine)), None) or _make(engine)
-        rules, reached = rules_of(*_place(found)), []
-        if _is_of_podman(found):
-            reached.append("each other, as Podman does not keep containers of a network apart")
+        rules, reached = rules_of(*_place(engine, found)), []
+        if not engine.dialect.separates:
+            reached.append(
+                f"each other, as {engine.dialect.name} does not keep containers of a network apart"
+            )
         if not (engine.local and hold(rules, rules_here())):
-            problem = _apply(engine, self._owner, self._machine(), image, rules)
+            problem = _apply(engine, self._owner, image, rules)
             if problem is not None:
                 reached.append(f"services of this machine and link-local addresses: {problem}")
         return Joinable(found["Id"], f"public trials can reach {'; and '.join(reached)}" if reached else None)
@@ -118,18 +119,18 @@ def in_network(network: PublicNetwork, join: Callable[[], T]) -> T:
     return join()
 
 
-def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
+def remove_public_network(engine: Engine, owner: Owner) -> int:
     """Remove our network, and its rules, unless a container has it; returns how many went."""
     removed = 0
     for found in _ours(engine):
         if engine.get("/containers/json", all=True, filters={"network": [found["Id"]]}):
             continue
-        rules = rules_of(*_place(found))
+        rules = rules_of(*_place(engine, found))
         images = engine.get("/images/json")
         here = rules_here() if engine.local else None
         gone = here is not None and not any(hold((rule,), here) for rule in rules)
         if images and not gone:
-            _apply(engine, owner, machine, images[0]["Id"], rules, remove=True)
+            _apply(engine, owner, images[0]["Id"], rules, remove=True)
         try:
             with engine.guard():
                 engine.client.remove_network(found["Id"])
@@ -180,7 +181,7 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     default = bridge.get("Options") or {}
     if size := default.get(_MTU):
         options[_MTU] = size
-    if _is_of_podman(bridge):  # which numbers bridges, else
+    if not engine.dialect.separates:  # it numbers bridges, else
         options[f"{_BRIDGE}.name"] = NETWORK_NAME
     made = None
     subnets = (one for one in _SUBNETS if not (engine.local and _routed(one)))
@@ -202,14 +203,9 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     return found
 
 
-def _is_of_podman(network: Mapping[str, Any]) -> bool:
-    """Return True if the engine tells no options of a network: Podman does not, and ours and Docker's own have some."""
-    return network.get("Options") == {}
-
-
-def _place(network: Mapping[str, Any]) -> tuple[str, str]:
-    """The bridge of a network on its machine, and its subnet."""
-    bridge = NETWORK_NAME if _is_of_podman(network) else f"br-{network['Id'][:12]}"
+def _place(engine: Engine, network: Mapping[str, Any]) -> tuple[str, str]:
+    """The bridge of our network on the engine's machine, and its subnet."""
+    bridge = f"br-{network['Id'][:12]}" if engine.dialect.separates else NETWORK_NAME
     return bridge, str(network["IPAM"]["Config"][0]["Subnet"])
 
 
@@ -239,7 +235,7 @@ def _printed(engine: Engine, container: str) -> bytes:
 
 
 def _apply(
-    engine: Engine, owner: Owner, machine: str, image: str, rules: tuple[Rule, ...], *, remove: bool = False
+    engine: Engine, owner: Owner, image: str, rules: tuple[Rule, ...], *, remove: bool = False
 ) -> str | None:
     """Make or remove rules on the engine's machine; why not, if that failed.
 
@@ -247,8 +243,8 @@ def _apply(
     """
     client = engine.client
     try:
-        if (program := program_file(machine)) is None:
-            return f"the machine type {machine} is not supported"
+        if (program := program_file(engine.machine)) is None:
+            return f"the machine type {engine.machine} is not supported"
         created = client.create_container(
             image,
             [],

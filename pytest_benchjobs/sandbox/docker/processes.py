@@ -27,19 +27,15 @@ import docker
 from ...model.errors import ContainerEnded, EngineRefused, InfrastructureError
 from ..program import PROGRAM
 from .calling import Caller
+from .dialects import Dialect
 from .engine import Engine
 from .library import ERRORS
 
 SIGNAL = "USR1"
 """Signal to the first process of a container: end all others."""
-REACHED = (PROGRAM, "reached")
-"""Command given to an image's own ENTRYPOINT: it has done then what it does before `exec "$@"`."""
 
 _FIRST = (PROGRAM, "first")
 _NAME = re.compile(r"bench-(?P<ended>[01])")
-_COLUMNS = "-eo pid,ppid,stat,comm,args"
-_OF_PODMAN = "pid,ppid,state,comm,args"
-"""These Podman reads itself, and numbers as the container does; for those of `ps` it may run the image's own."""
 _PATIENCE = 15.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
@@ -70,11 +66,10 @@ class Process:
 class Processes:
     """Of one container. Every method raises `InfrastructureError` when the engine refuses."""
 
-    def __init__(self, client: docker.APIClient, container: str, *, podman: bool = False) -> None:
+    def __init__(self, client: docker.APIClient, container: str, dialect: Dialect) -> None:
         self._client = client
         self._container = container
-        self._columns = _OF_PODMAN if podman else _COLUMNS
-        self._of_container = podman
+        self._dialect = dialect
         self._first: int | None = None
         self._seen: list[Process] = []
         self.signals = 0
@@ -96,19 +91,19 @@ class Processes:
         """
         try:
             rows: list[list[str]] = (
-                self._client.top(self._container, ps_args=self._columns)["Processes"] or []
+                self._client.top(self._container, ps_args=self._dialect.columns)["Processes"] or []
             )
         except (ContainerEnded, EngineRefused) as error:
-            # Podman finds no list of processes that come and go too fast: whoever asks ends them all.
-            if isinstance(error, EngineRefused) and not self._of_container:
+            # Processes that come and go too fast for a list are ended by whoever asks for it.
+            if isinstance(error, EngineRefused) and not self._dialect.lists_processes:
                 raise
             self._seen = []
             return []
         table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
         if self._first is None and (len(table) > 1 or _name(table) is None):
-            about = {} if self._of_container else self._client.inspect_container(self._container)
+            about = {} if self._dialect.lists_processes else self._client.inspect_container(self._container)
             self._first = int(about["State"]["Pid"]) if about else 1
-        if not self._of_container and self._first not in (None, *(row.pid for row in table)):
+        if not self._dialect.lists_processes and self._first not in (None, *(row.pid for row in table)):
             table = []
         self._seen = sorted(table, key=lambda process: process.pid != self._first)
         return self._seen

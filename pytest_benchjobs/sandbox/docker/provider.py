@@ -61,7 +61,7 @@ class DockerProvider:
 
     def machine(self) -> str:
         """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
-        return self.services.machine()
+        return self.engine.machine
 
     def runtimes(self) -> tuple[str, ...]:
         """Return the names of the engine's runtimes, the usual one first."""
@@ -69,7 +69,7 @@ class DockerProvider:
 
     def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:
         """Return what the engine says that it cannot do, or is known for. Two calls, the first time."""
-        return lacking(self.services.info, podman=self.services.is_podman, runtime=runtime)
+        return lacking(self.services.info, self.engine.dialect, runtime)
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
         """None: whatever is in a scenario, containers are what it was made for."""
@@ -198,7 +198,7 @@ class DockerProvider:
 
                 proxy = Proxy()
                 undo.callback(proxy.close)
-                files = (*spec.files, proxy.door(self.machine()))
+                files = (*spec.files, proxy.door(self.engine.machine))
                 spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
             sandbox = create(self.services, self._mountable(spec), image, proxy, beside)
             undo.pop_all()
@@ -256,9 +256,7 @@ class DockerProvider:
             from .delivery import forget_deliveries
             from .network import remove_public_network
 
-            swept += remove_public_network(self.engine, self.owner, self.machine()) + forget_deliveries(
-                self.engine
-            )
+            swept += remove_public_network(self.engine, self.owner) + forget_deliveries(self.engine)
         return swept
 
     def findings(self) -> Iterator[Finding]:

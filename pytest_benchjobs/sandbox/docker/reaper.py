@@ -1,8 +1,7 @@
-"""A small process that outlives ours and removes what we have in the engine when we die without doing so.
+"""What the reaper (`../reaper.py`) of a Docker Engine runs: it removes what has our label once our process has ended.
 
-It blocks on a pipe whose only writer is our process. The kernel closes the pipe when we end, however we end, and the
-reaper then removes what carries our label. Run as a script it needs nothing but the standard library, except for
-engines that are not behind a unix socket.
+Run as a script it needs nothing but the standard library, except for engines that are not behind a unix socket: without
+site-packages it starts in 10 ms and stays small.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ import contextlib
 import functools
 import http.client
 import json
-import os
 import socket
-import subprocess
 import sys
-import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,66 +30,10 @@ _KINDS = (
 """Kinds of things: how to list them, the key of the name, how to remove one; what others depend on comes last."""
 
 
-class Reaper:
-    """Our end of the pipe: for the engine at `host`, as in DOCKER_HOST, with a `label` on everything we make.
-
-    `variables` of the environment say how its connections are encrypted.
-    """
-
-    def __init__(self, host: str, variables: Mapping[str, str], label: str) -> None:
-        self._host = host
-        self._variables = variables
-        self._label = label
-        self._lock = threading.Lock()
-        self._pipe: int | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, unless it runs already."""
-        from ...model.environ import program_environment  # not where this file is run as a script
-
-        with self._lock:
-            if self._process is not None:
-                return
-            # Without site-packages it starts in 10 ms and stays small; only the client library lives there.
-            isolation = ["-I", "-S"] if self._host.startswith("unix://") else ["-I"]
-            reading, writing = os.pipe()
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, *isolation, __file__, self._host, self._label],
-                    stdin=reading,
-                    # A reader of our output must not wait for the end of the reaper.
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    # It outlives us, so what it has of our environment does, too.
-                    env=program_environment("DOCKER_", "SSH_AUTH_SOCK") | dict(self._variables),
-                    # Ctrl-C is for us, not for it.
-                    start_new_session=True,
-                )
-            except BaseException:
-                os.close(writing)
-                raise
-            finally:
-                os.close(reading)
-            self._pipe = writing
-
-    def close(self, *, nothing_left: bool) -> None:
-        """Send it home, or, when something is left, to work."""
-        with self._lock:
-            if self._pipe is None or self._process is None:
-                return
-            if nothing_left:
-                with contextlib.suppress(OSError):
-                    os.write(self._pipe, _QUIT)
-            os.close(self._pipe)
-            self._pipe = None
-            try:
-                self._process.wait(timeout=2 if nothing_left else 0.01)
-            except subprocess.TimeoutExpired:
-                # It goes on without us, as it is meant to; there is nobody to wait for it.
-                self._process.returncode = 0
-            self._process = None
+def command(host: str, label: str) -> list[str]:
+    """Return what the reaper of the engine at `host`, as in DOCKER_HOST, runs, with a `label` on everything we make."""
+    isolation = ["-I", "-S"] if host.startswith("unix://") else ["-I"]
+    return [sys.executable, *isolation, __file__, host, label]
 
 
 def open_unix(path: str, timeout: float | None) -> socket.socket:

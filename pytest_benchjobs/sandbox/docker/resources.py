@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.scenario import Environment
 from ..protocol import Promise, SandboxSpec
+from .dialects import Dialect
 
 _SHARES = 1024
 """Weight of one processor, which is that of a container where nothing is said."""
@@ -16,10 +17,6 @@ _MOST_SHARES = 1 << 18
 _LIMITS = {Promise.MEMORY: "MemoryLimit", Promise.CPUS: "CpuCfsQuota", Promise.PIDS: "PidsLimit"}
 _IGNORED = (
     "an engine without root ignores limits on this machine, which does not delegate cgroups (v2) to users"
-)
-_UNTOLD = "Podman does not tell which processes were killed for memory"
-_NO_COMPOSE = (
-    "Docker Compose is not tried with Podman, from whose internal networks its machine can be reached"
 )
 _UNDER_GVISOR = {
     Promise.OUT_OF_MEMORY: "gVisor ends the whole container where the memory is not enough",
@@ -49,7 +46,7 @@ def runtimes_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*([usual] if usual else []), *sorted(info.get("Runtimes") or ()))))
 
 
-def lacking(info: Mapping[str, Any], *, podman: bool, runtime: str | None = None) -> dict[Promise, str]:
+def lacking(info: Mapping[str, Any], dialect: Dialect, runtime: str | None = None) -> dict[Promise, str]:
     """Return what an engine cannot promise, by what it says of itself and of a runtime; None: its usual one."""
     # Podman says so itself, Docker by one of its options.
     rootless = info.get("Rootless") or "name=rootless" in (info.get("SecurityOptions") or ())
@@ -59,10 +56,9 @@ def lacking(info: Mapping[str, Any], *, podman: bool, runtime: str | None = None
         for promise, key in _LIMITS.items()
         if ignored or not info.get(key)
     }
-    if podman:
-        found |= {Promise.OUT_OF_MEMORY: _UNTOLD, Promise.SERVICES: _NO_COMPOSE}
-    elif Promise.MEMORY in found:
+    if Promise.MEMORY in found:
         found[Promise.OUT_OF_MEMORY] = found[Promise.MEMORY]
+    found |= dialect.lacks
     name = runtime or info.get("DefaultRuntime")
     about = (info.get("Runtimes") or {}).get(name)
     return found | (_UNDER_GVISOR if re.search("runsc|gvisor", f"{name} {about}") else {})

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...model.environ import program_environment
 from ...model.errors import InfrastructureError
 from ...model.job import Owner
+from ..reaper import Reaper
 from .engine import LABEL, Engine
 from .images import Images
-from .reaper import Reaper
+from .reaper import command
 from .sweep import sweep
 from .watched import Untouched
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from .network import PublicNetwork
     from .storage import StorageGuard
     from .watch import Events
-
-# The engine speaks of architectures as Go does.
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class EngineServices:
@@ -44,7 +43,9 @@ class EngineServices:
         self.engine = Engine()
         self.images = Images(self.engine, owner)
         self.untouched = Untouched()
-        self._reaper = Reaper(self.engine.host, self.engine.variables, f"{LABEL}owner={owner}")
+        # It outlives us, so what it has of our environment does, too.
+        variables = program_environment("DOCKER_", "SSH_AUTH_SOCK") | dict(self.engine.variables)
+        self._reaper = Reaper(command(self.engine.host, f"{LABEL}owner={owner}"), variables)
         self._has_begun = False
         self._lock = threading.Lock()
         self._live: dict[str, Callable[[], None]] = {}
@@ -61,7 +62,7 @@ class EngineServices:
                 self._reaper.start()
                 self.events = Events(self.engine, str(self.owner))
                 self.storage = StorageGuard(self.engine)
-                self.network = PublicNetwork(self.engine, self.owner, self.machine)
+                self.network = PublicNetwork(self.engine, self.owner)
                 self.deliveries = Deliveries(self.engine)
                 self._has_begun = True
                 threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
@@ -70,21 +71,6 @@ class EngineServices:
     def info(self) -> dict[str, Any]:
         """What the engine says of itself and its machine."""
         return dict(self.engine.get("/info"))
-
-    @functools.cached_property
-    def version(self) -> dict[str, Any]:
-        """What the engine says of its programs."""
-        return dict(self.engine.get("/version"))
-
-    def machine(self) -> str:
-        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
-        found = str(self.version["Arch"])
-        return _MACHINES.get(found, found)
-
-    @property
-    def is_podman(self) -> bool:
-        """True if the engine is Podman, which has processes listed by columns of its own."""
-        return any(one.get("Name") == "Podman Engine" for one in self.version.get("Components") or ())
 
     def remember(self, name: str, remove: Callable[[], None]) -> None:
         """Remove something of a trial at `close`, unless it is forgotten before. `remove` never raises."""

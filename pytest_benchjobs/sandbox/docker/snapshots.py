@@ -7,6 +7,7 @@ from typing import Any
 
 from ...model.errors import ImageMissing
 from ..protocol import KEPT
+from .dockerfile import familiar
 from .engine import LABEL, Engine
 
 
@@ -33,6 +34,11 @@ def find_snapshot(engine: Engine, text: str) -> Mapping[str, Any]:
     return dict(found)
 
 
+def references_of(image: Mapping[str, Any]) -> list[str]:
+    """Return the names by which an image of the engine's list was kept; none for others."""
+    return [name for name in map(familiar, image.get("RepoTags") or ()) if name.startswith(KEPT)]
+
+
 def _kept_of(engine: Engine, text: str) -> dict[str, str]:
     """Return the references of what was kept of a `JOB/TRIAL`, each with the id of its trial."""
     job, _, trial = text.partition("/")
@@ -41,5 +47,5 @@ def _kept_of(engine: Engine, text: str) -> dict[str, str]:
         node_id = (image.get("Labels") or {}).get(f"{LABEL}trial", "")
         name = node_id.rpartition("::")[2]
         if trial in (node_id, name, name.partition("[")[0]):
-            found.update((tag, node_id) for tag in image.get("RepoTags") or () if tag.startswith(KEPT))
+            found.update(dict.fromkeys(references_of(image), node_id))
     return found

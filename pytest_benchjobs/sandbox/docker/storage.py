@@ -122,8 +122,11 @@ def nanoseconds(time: str) -> int:
 
 def blocks(engine: Engine, container: str) -> int | None:
     """Return the bytes on the disk of files that changed since its creation; None: they cannot be measured."""
-    created = str((engine.get(f"/containers/{container}/json") or {}).get("Created"))
+    about = engine.get(f"/containers/{container}/json") or {}
+    # The driver vfs copies all of an image into a container that has been created.
+    copied = (about.get("GraphDriver") or {}).get("Name") == "vfs"
+    since = str(about["State"]["StartedAt"] if copied else about.get("Created"))
     status, output = run_program(
-        ServiceContainer(engine, container, "/"), "measure", str(nanoseconds(created)), timeout=_PATIENCE
+        ServiceContainer(engine, container, "/"), "measure", str(nanoseconds(since)), timeout=_PATIENCE
     )
     return int.from_bytes(output, "little") if status == 0 and len(output) == _NUMBER else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...model.errors import ContainerLost, DiskFull, EngineError
 from ...model.job import Owner
-from ...model.owner import is_alive
+from ..labels import abandoned
 from .engine import LABEL, Engine
 
 
@@ -43,25 +43,6 @@ def left_behind(engine: Engine, me: Owner) -> tuple[list[str], list[str], list[s
         _abandoned(engine.get("/networks", filters=filters), me, "Id"),
         _abandoned(engine.get("/volumes", filters=filters)["Volumes"], me, "Name"),
     )
-
-
-def abandoned(labels: Mapping[str, str], me: Owner, now: float) -> bool:
-    """Return True if the thing with these labels is of a dead process, or past its deadline."""
-    owner = parse_owner(labels)
-    if owner is not None and owner.host == me.host:
-        return not is_alive(owner)
-    try:
-        return now > float(labels[LABEL + "deadline"])
-    except (KeyError, ValueError):
-        return False
-
-
-def parse_owner(labels: Mapping[str, str]) -> Owner | None:
-    """The owner that is written on a thing; None when it is not written properly."""
-    parts = labels.get(LABEL + "owner", "").split("/")
-    if len(parts) != 3 or not parts[1].isdigit() or LABEL + "host" not in labels:
-        return None
-    return Owner(host=labels[LABEL + "host"], boot=parts[0], pid=int(parts[1]), started=parts[2])
 
 
 def _abandoned(found: Iterable[Mapping[str, Any]] | None, me: Owner, key: str) -> list[str]:

@@ -14,11 +14,11 @@ import docker.errors
 
 from ...model.errors import ContainerEnded, EngineLost, FilesRefused, OutputLost
 from ..archive import open_stream, pack, unpack
+from ..inside import CannotAct, Inside
 from ..protocol import Fetched, File, Sink, Stdin
 from .answers import PAUSES
 from .calling import caller
 from .engine import ROOT_USER, Engine
-from .inside import CannotAct, Inside
 from .library import BROKEN
 from .mountpoints import FILE, LINK, kind_of
 from .running import Running

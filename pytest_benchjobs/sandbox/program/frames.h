@@ -6,10 +6,11 @@
 
 #include "sys.h"
 
-/* From our side: RUN (UNFED: without a standard input), INPUT, CLOSE and KILL of a call. To our side: HELLO; OUTPUT, ERRORS and
+/* From our side: RUN (UNFED: without a standard input), after WORDS where its words are too many for one frame, INPUT, CLOSE and KILL
+of a call. To our side: HELLO; OUTPUT, ERRORS and
 EXIT of a call. A call whose number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. What
 `relay` means by them, and by TAKEN, relay.c says. */
-enum frame_kind { HELLO = 'h', RUN = 'r', UNFED = 'u', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x', TAKEN = 't' };
+enum frame_kind { HELLO = 'h', WORDS = 'w', RUN = 'r', UNFED = 'u', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x', TAKEN = 't' };
 enum { ASKED = 0x8000, MOST = 1 << 16 };
 
 struct __attribute__((packed)) frame {

@@ -3,13 +3,17 @@
 
 int first(char **arguments), reached(char **arguments), door(char **arguments), relay(char **arguments), rules(char **arguments);
 int serve(char **arguments), bench_run(char **arguments), end(char **arguments), signal_group(char **arguments);
+int attach(char **arguments), processes(char **arguments), variables(char **arguments), print(char **arguments);
+int reach(char **arguments), remove_all(char **arguments);
 int walk(char **arguments), measure(char **arguments), digest(char **arguments), pack(char **arguments), unpack(char **arguments);
 
 static const struct mode {
     const char *name;
     int (*run)(char **arguments);
 } modes[] = {{"first", first}, {"reached", reached}, {"door", door}, {"relay", relay}, {"rules", rules}, {"serve", serve},
-             {"end", end}, {"signal", signal_group}, {"walk", walk}, {"measure", measure}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
+             {"attach", attach}, {"variables", variables}, {"print", print}, {"processes", processes},
+             {"reach", reach}, {"remove", remove_all}, {"end", end},
+             {"signal", signal_group}, {"walk", walk}, {"measure", measure}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
 
 /* Begins here, with what the kernel has put on the stack: the number of arguments, they, and the environment. */
 __attribute__((used, noreturn)) void start(long *stack)

@@ -1,16 +1,24 @@
-/* serve [alone | open | scorer]
+/* serve [alone | open | pod LIFETIME | scorer]
 
 Runs commands for our side, which says which over standard input and takes what they print from standard output
 (frames.h). It runs as root: nothing that a call started is left when the call has ended. `alone`: nobody else is there, so
-whatever else runs then is ended, too. `open`: what outlives its call lives on, as after a command of the engine. `scorer`:
-it runs one command, call 0, without input, listens for `bench-run`, whose requests of the same user it passes on, and ends
-when the command does, with all that it left. The command's script comes before it, as input; it is file 3 of the command,
-under no name, so that nobody else can read it. */
+whatever else runs then is ended, too. `open`: what outlives its call lives on, as after a command of the engine. `pod`: the
+same, as the first process of a Pod, which hears our side over the link (link.h), ends all others for KILL of call 0, and itself for CLOSE.
+`scorer`: it runs one command, call 0, without input, listens for `bench-run`, whose requests of the same user it passes on,
+and ends when the command does, with all that it left. The command's script comes before it, as input; it is file 3 of the
+command, under no name, so that nobody else can read it.
+
+variables
+
+Prints the directory it is in, and its variables, each with a zero behind it.
+
+print PATH
+
+Prints a file of the kernel, which does not say how large it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <asm/ioctls.h>
 #include <linux/memfd.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,24 +26,24 @@ under no name, so that nobody else can read it. */
 #include <sys/wait.h>
 #include <time.h>
 
-#include "frames.h"
+#include "link.h"
 
-enum { CALLS = 128, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, SCRIPT = 3 };
+enum { CALLS = 128, MOST_WORDS = 1 << 21, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, SCRIPT = 3 };
 #define call(name, ...) must("serve", 70, name, __VA_ARGS__)
 
 /* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
 static struct slot {
-    int used, pid, in, out, err, ended, status, refused;
+    int used, pid, in, out, err, ended, status, refused, unborn;
     uint16_t number;
 } calls[CALLS];
 #define for_each_call(at) for (struct slot *at = calls; at < calls + CALLS; at++) if (at->used)
 
 static char buffer[MOST], incoming[MOST];
-static struct pollfd files[2 * CALLS + 4];
+static struct pollfd files[2 * CALLS + 4 + LINK_FILES];
 static struct slot *fed; /* the call that the last input is for, of which it has not taken the rest */
 static char *rest;
 static uint32_t pending;
-static int alone, opens, scores, listener = -1, script = -1;
+static int alone, opens, pod, scores, listener = -1, script = -1, unborn = -1;
 
 static void close_file(int *file)
 {
@@ -79,7 +87,9 @@ _Noreturn static void leave(int status)
 
 static void tell(enum frame_kind kind, uint16_t number, const void *bytes, uint32_t size)
 {
-    if (write_frame(1, kind, number, bytes, size) < 0)
+    if (pod)
+        link_write(kind, number, bytes, size);
+    else if (write_frame(1, kind, number, bytes, size) < 0)
         leave(0); /* our side is gone */
 }
 
@@ -96,17 +106,78 @@ static size_t count_of(char **texts)
     return count;
 }
 
-/* Becomes the command: UID, GID, directory, variables, an empty text, command. It has ours as well, but for a scorer. */
+/* Runs a command by its path, or looks for it as a shell does. */
+static long execute(char **command, char **variables)
+{
+    static char path[4096];
+    const char *name = last_part(command[0]), *at = NULL;
+    long failed = -ENOENT;
+    for (char **one = variables; *one && !at; one++)
+        at = value_of(*one, "PATH");
+    if (!pod || name != command[0] || !at)
+        return sys(execve, command[0], command, variables);
+    for (size_t rest = strlen(name) + 2; *at; at += *at == ':') {
+        size_t size = 0;
+        for (; *at && *at != ':'; at++)
+            if (size < sizeof path - rest)
+                path[size++] = *at;
+        path[size] = '/';
+        memcpy(path + size + 1, name, rest - 1);
+        long why = sys(execve, path, command, variables);
+        failed = why == -ENOENT || why == -ENOTDIR ? failed : why;
+    }
+    return failed;
+}
+
+/* Takes the ids of a user, and of its groups, the first one before others: 1000,27,100. */
+static void become_user(const char *uid, const char *gids)
+{
+    int groups[64] = {0}, count = 0;
+    for (const char *at = gids; *at && count < 64; at += *at == ',') {
+        groups[count++] = number(at);
+        while (*at && *at != ',')
+            at++;
+    }
+    sys(setgroups, count ? count - 1 : 0, groups + 1);
+    sys(setresgid, groups[0], groups[0], groups[0]);
+    sys(setresuid, number(uid), number(uid), number(uid));
+}
+
+/* Adds the processes of all calls to what `end` of our program is told: here they are no commands without a parent. */
+static char **with_calls(char **command)
+{
+    static char *longer[CALLS + 4], numbers[CALLS][12];
+    size_t count = 0;
+    for (; command[count] && count < 3; count++)
+        longer[count] = command[count];
+    if (count != 3 || strcmp(last_part(command[0]), "program") || strcmp(command[1], "end"))
+        return command;
+    for_each_call (at) {
+        char *digit = numbers[at - calls] + sizeof *numbers - 1;
+        for (int pid = at->pid; pid > 0; pid /= 10)
+            *--digit = '0' + pid % 10;
+        longer[count++] = digit;
+    }
+    longer[count] = NULL;
+    return longer;
+}
+
+/* Becomes the command: UID, GIDS, directory, variables, an empty text, command. It has ours as well, but for a scorer. */
 _Noreturn static void become(char **texts)
 {
+    static const char of_cluster[] = "KUBERNETES_"; /* what a cluster says of itself is not the image's */
     char **command = texts + 3, *variables[count_of(texts) + count_of(environment)];
     size_t count = 0, given;
     while (**command)
         variables[count++] = *command++;
     *command++ = NULL;
+    if (pod)
+        command = with_calls(command);
     given = count;
     for (char **ours = environment; *ours && !scores; ours++) {
         size_t other = 0;
+        if (pod && !of_cluster[common(*ours, of_cluster)] && strcmp(command[1] ? command[1] : "", "variables"))
+            continue;
         while (other < given && !value_of(*ours, variables[other]))
             other++;
         if (other == given)
@@ -114,17 +185,18 @@ _Noreturn static void become(char **texts)
     }
     variables[count] = NULL;
     sys(setsid, 0);
-    if (*texts[0]) {
-        sys(setgroups, 0, NULL);
-        sys(setresgid, number(texts[1]), number(texts[1]), number(texts[1]));
-        sys(setresuid, number(texts[0]), number(texts[0]), number(texts[0]));
-    }
+    if (*texts[0])
+        become_user(texts[0], texts[1]);
     if (script == SCRIPT)
         sys(fcntl, script, F_SETFD, 0);
     else if (script >= 0)
         sys(dup3, script, SCRIPT, 0);
-    must("no such directory", CANNOT, chdir, texts[2]);
-    long failed = sys(execve, command[0], command, variables);
+    long failed = sys(chdir, texts[2]);
+    if (failed < 0)
+        sys(write, unborn, "", 1);
+    checked(failed, "no such directory", "chdir", CANNOT);
+    failed = execute(command, variables);
+    sys(write, unborn, "", 1);
     checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
     __builtin_unreachable();
 }
@@ -185,12 +257,17 @@ static struct slot *new_slot(uint16_t number)
 static void start_call(uint16_t number, char **texts, int input)
 {
     static const char nothing_starts[] = "bench: no process can be started\n";
-    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, born[2] = {-1, -1};
     struct slot *made = new_slot(number);
     int failed = !made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC);
+    failed = failed || (pod && sys(pipe2, born, O_CLOEXEC));
+    unborn = born[1];
     int from = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
     int pid = failed ? -1 : forked(texts, (int[]){from, out[1], err[1]});
-    sys(close, from), sys(close, out[1]), sys(close, err[1]);
+    sys(close, from), sys(close, out[1]), sys(close, err[1]), sys(close, born[1]);
+    if (pid > 0 && pod)
+        made->unborn = sys(read, born[0], &failed, 1) > 0;
+    sys(close, born[0]);
     if (pid < 0) {
         sys(close, in[1]), sys(close, out[0]), sys(close, err[0]);
         if (made)
@@ -229,7 +306,7 @@ static void drain_rest(struct slot *of, int *file, enum frame_kind kind)
 
 static void end_call(struct slot *of)
 {
-    unsigned char status = of->status;
+    unsigned char status[2] = {of->status, 1};
     drain_rest(of, &of->out, OUTPUT);
     drain_rest(of, &of->err, ERRORS);
     if (scores && !of->number)
@@ -237,9 +314,9 @@ static void end_call(struct slot *of)
     close_file(&of->in), close_file(&of->out), close_file(&of->err);
     of->used = 0;
     pending = fed == of ? 0 : pending;
-    tell(EXIT, of->number, &status, 1);
+    tell(EXIT, of->number, status, 1 + of->unborn);
     if (scores && !of->number)
-        sys(exit_group, status);
+        sys(exit_group, *status);
 }
 
 /* Kills what lost its keeper, which whoever is root there can kill. */
@@ -332,21 +409,42 @@ static void take_script(uint32_t size)
     memset(incoming, 0, size);
 }
 
-/* Does what our side says. */
-static void obey(void)
+/* Ends all others, in a container that is ours. */
+static void end_everybody(void)
 {
-    static char *texts[MOST + 1]; /* as many as a frame may have */
-    struct frame frame;
-    if (read_frame(0, &frame, incoming))
-        leave(0); /* it is gone */
+    struct timespec pause = {0, 1000000};
+    while (sys(kill, -1, SIGKILL) >= 0) {
+        bury();
+        sys(nanosleep, &pause, 0);
+    }
+    tell(EXIT, 0, "", 1);
+}
+
+/* Does what our side says. */
+static void obey(struct frame frame)
+{
+    static char *texts[MOST + 1], words[MOST_WORDS];
+    static size_t words_size;
     struct slot *of = slot_of(frame.call);
-    if (frame.kind == KILL && !frame.call)
+    if (pod && frame.kind == CLOSE && !frame.call)
         leave(0);
-    if (frame.kind == RUN || frame.kind == UNFED) {
+    if (frame.kind == KILL && !frame.call) {
+        if (!pod)
+            leave(0);
+        end_everybody();
+        return;
+    }
+    if (frame.kind == WORDS || frame.kind == RUN || frame.kind == UNFED) {
         size_t count = 0;
-        for (size_t at = 0; at < frame.size; at += strlen(incoming + at) + 1)
-            texts[count++] = incoming + at;
-        texts[count] = NULL;
+        if (frame.size > sizeof words - words_size)
+            frame.size = 0; /* our side does not say so much */
+        memcpy(words + words_size, incoming, frame.size);
+        words_size += frame.size;
+        if (frame.kind == WORDS)
+            return;
+        for (size_t at = 0; at < words_size && count < MOST; at += strlen(words + at) + 1)
+            texts[count++] = words + at;
+        texts[count] = NULL, words_size = 0;
         if (!scores)
             start_call(frame.call, texts, frame.kind == RUN);
         else if (!frame.call && !of)
@@ -411,14 +509,16 @@ static void step(int signals)
 {
     size_t count = 0;
     files[count++] = (struct pollfd){signals, POLLIN, 0};
-    files[count++] = (struct pollfd){pending ? -1 : 0, POLLIN, 0};
+    files[count++] = (struct pollfd){pending || pod ? -1 : 0, POLLIN, 0};
     files[count++] = (struct pollfd){listener, POLLIN, 0};
     files[count++] = (struct pollfd){pending ? fed->in : -1, POLLOUT, 0};
     for (struct slot *at = calls; at < calls + CALLS; at++) {
         files[count++] = (struct pollfd){at->used ? at->out : -1, POLLIN, 0};
         files[count++] = (struct pollfd){at->used ? at->err : -1, POLLIN, 0};
     }
-    if (sys(ppoll, files, count, 0, 0, 0) < 0)
+    if (pod)
+        link_wants(files + count), count += LINK_FILES;
+    if ((pod ? link_poll(files, count) : sys(ppoll, files, count, 0, 0, 0)) < 0)
         return;
     if (files[3].revents)
         give_input();
@@ -435,21 +535,55 @@ static void step(int signals)
         sys(read, signals, buffer, sizeof buffer);
         bury();
     }
-    if (files[1].revents)
-        obey();
+    struct frame frame;
+    if (pod) {
+        link_step(files + count - LINK_FILES);
+        while (!pending && link_read(&frame, incoming))
+            obey(frame);
+    } else if (files[1].revents) {
+        if (read_frame(0, &frame, incoming))
+            leave(0); /* our side is gone */
+        obey(frame);
+    }
 }
 
 int serve(char **arguments)
 {
     long children = 1L << (SIGCHLD - 1), all = children | 1L << (SIGTERM - 1) | 1L << (SIGPIPE - 1);
     alone = *arguments && !strcmp(*arguments, "alone");
-    opens = *arguments && !strcmp(*arguments, "open");
+    pod = *arguments && !strcmp(*arguments, "pod");
+    opens = pod || (*arguments && !strcmp(*arguments, "open"));
     scores = *arguments && !strcmp(*arguments, "scorer");
     call(rt_sigprocmask, SIG_BLOCK, &all, 0, MASK_SIZE);
     int signals = call(signalfd4, -1, &children, MASK_SIZE, 02000000);
+    if (pod) {
+        all = -1;
+        call(rt_sigprocmask, SIG_BLOCK, &all, 0, MASK_SIZE);
+        sys(prctl, PR_SET_DUMPABLE, 0);
+        link_begin(number(arguments[1] ? arguments[1] : ""));
+    }
     tell(HELLO, 0, "", 0);
     if (!opens)
         sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
     for (;;)
         step(signals);
+}
+
+int variables(char **arguments)
+{
+    static char here[4096];
+    (void)arguments;
+    call(getcwd, here, sizeof here);
+    int failed = write_all(1, here, strlen(here) + 1);
+    for (char **at = environment; *at && !failed; at++)
+        failed = write_all(1, *at, strlen(*at) + 1);
+    return failed ? 1 : 0;
+}
+
+int print(char **arguments)
+{
+    int file = *arguments ? sys(openat, AT_FDCWD, *arguments, O_RDONLY | O_CLOEXEC) : -EINVAL, failed = file < 0;
+    for (long got; !failed && (got = sys(read, file, buffer, sizeof buffer)) > 0;)
+        failed = write_all(1, buffer, got);
+    return failed ? 1 : 0;
 }

@@ -84,6 +84,14 @@ const char *value_of(const char *variable, const char *name)
     return *variable == '=' && (!*name || *name == '=') ? variable + 1 : NULL;
 }
 
+const char *last_part(const char *path)
+{
+    const char *part = path;
+    for (; *path; path++)
+        part = *path == '/' ? path + 1 : part;
+    return *part ? part : ".";
+}
+
 /* The compiler calls some of these where nobody wrote it, and must not make one of itself. */
 __attribute__((no_builtin)) void *memcpy(void *to, const void *from, size_t size)
 {

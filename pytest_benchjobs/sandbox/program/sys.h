@@ -34,6 +34,9 @@ long number(const char *digits);
 /* The number of bytes that both texts begin with. */
 size_t common(const char *one, const char *other);
 
+/* The part of a path behind its last slash. */
+const char *last_part(const char *path);
+
 /* The value of a variable, if `name` is its name, or another variable of that name; else NULL. */
 const char *value_of(const char *variable, const char *name);
 

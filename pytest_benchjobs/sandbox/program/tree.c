@@ -184,14 +184,6 @@ void leave(void)
     here = above;
 }
 
-const char *last_part(const char *path)
-{
-    const char *part = path;
-    for (; *path; path++)
-        part = *path == '/' ? path + 1 : part;
-    return *part ? part : ".";
-}
-
 /* Opens the directory that holds what is at `path` below `at`, which is closed. With `make`, what is missing on the way is made. */
 static int descend(int at, const char *path, int make)
 {

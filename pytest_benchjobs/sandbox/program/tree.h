@@ -64,7 +64,6 @@ int open_above(const char *path, int make);
 int open_target(uint64_t root, const char *path);
 int is_in_root(const char *path);
 long path_of(int file, char path[TARGET + 1]);
-const char *last_part(const char *path);
 
 int open_file(const char *name, struct stat *found);
 int64_t extent(int file, int64_t at, int64_t size, int64_t *end);

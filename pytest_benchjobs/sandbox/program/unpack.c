@@ -146,6 +146,14 @@ static int make_link(const struct record *record, uint8_t *theirs)
     return why ? why : settle_link(record);
 }
 
+/* Makes a directory. One that is there and cannot go, as it is not empty or a mount, is taken. */
+static int make_directory(void)
+{
+    struct stat found;
+    int why = made(mkdirat, here, name, 0700);
+    return why == -EEXIST && !sys(newfstatat, here, name, &found, AT_SYMLINK_NOFOLLOW) && S_ISDIR(found.st_mode) ? 0 : why;
+}
+
 static int apply(const struct record *record, uint8_t *theirs)
 {
     if (record->kind == CONTENT)
@@ -154,7 +162,7 @@ static int apply(const struct record *record, uint8_t *theirs)
         return 0;
     switch (record->kind) {
     case MAKE:
-        return made(mkdirat, here, name, 0700);
+        return make_directory();
     case SYMLINK:
         return make_link(record, theirs);
     case HARDLINK:

@@ -7,13 +7,15 @@ that returns one of these. No package is imported before its benchmark is reques
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from ...model.errors import InputError
+from ...system.installed import entry_points
 from .entry import Entry
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from ..protocol import Source
 
 GROUP = "benchjobs.benchmarks"
@@ -21,7 +23,7 @@ GROUP = "benchjobs.benchmarks"
 
 def installed() -> Mapping[str, metadata.EntryPoint]:
     """Entry points by the names of their benchmarks."""
-    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(GROUP)}
 
 
 def opened(point: metadata.EntryPoint) -> Entry | tuple[Source, ...]:

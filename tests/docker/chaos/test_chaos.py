@@ -177,10 +177,19 @@ def test_file_systems_that_are_kept(tmp_path: Path) -> None:
     _check(_in_jobs(tmp_path, _sampled(cells, CELLS), "--bench-keep=always"))
 
 
+def test_scorers_whose_stream_is_cut_run_again(tmp_path: Path) -> None:
+    """What runs them then ends as a scorer does that is content."""
+    cut = Fault("POST /exec/{}/start", Kind("the stream ends at once", "stream_cut"), holding='"scorer"')
+    cells = [Cell(shape, shape, dataclasses.replace(cut)) for shape in ("fresh", "patch", "partial", "wrong")]
+    jobs = _in_jobs(tmp_path, cells)
+    _check(jobs, share=1.0)
+    assert NOT_MET not in {verdict.said for job in jobs for verdict in job.verdicts}
+
+
 _OUTAGES = {
     "at the start": Fault("POST /containers/{}/start", Kind("outage", "outage")),
     "while it is set up": Fault("POST /exec/{}/start", Kind("outage", "outage"), holding="/srv/made"),
-    "while it is graded": Fault("POST /exec/{}/start", Kind("outage", "outage"), holding="score="),
+    "while it is graded": Fault("POST /exec/{}/start", Kind("outage", "outage"), holding='"scorer"'),
     "while files are fetched": Fault("GET /containers/{}/archive", Kind("outage", "outage"), nth=2),
 }
 
@@ -194,7 +203,9 @@ def test_an_outage_of_the_engine(tmp_path: Path, seconds: int) -> None:
         return run_cells(tmp_path / f"job{number}", [cell])
 
     with ThreadPoolExecutor(4) as pool:
-        _check(list(pool.map(one, range(len(_OUTAGES)), _OUTAGES)))
+        done = list(pool.map(one, range(len(_OUTAGES)), _OUTAGES))
+    _check(done)
+    assert NOT_MET not in {verdict.said for job in done for verdict in job.verdicts}
 
 
 @pytest.mark.parametrize("seconds", [5, 60])

@@ -200,7 +200,7 @@ class TrialServices:
                 "read_only"
             ):
                 # It measures what they write.
-                files = (*files, *filter(None, (program_file(self._services.machine()),)))
+                files = (*files, *filter(None, (program_file(self._services.engine.machine),)))
             if files:
                 service_container(self._engine, container).put(files)
             if public is not None and self.project.services[name].get("networks"):

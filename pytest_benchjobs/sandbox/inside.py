@@ -1,4 +1,4 @@
-"""Work of one `serve` inside a container, each of which takes a call of the engine. It does what this cannot do.
+"""Work of one `serve` inside a sandbox, each of which takes a call of the engine. It does what this cannot do.
 
 Archives are made of what our program lists (`walk -c`), and scripts for it (`unpack`) of what is in an archive.
 """
@@ -17,11 +17,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ...model.errors import EnvironmentFailed, OutputLost
-from ..archive import open_stream, unpack
-from ..carry.records import HEADER, Kind, length, new_record, reason, record_at
-from ..protocol import Fetched, Sink
-from ..runner import MOST, Runner
+from ..model.errors import EnvironmentFailed, OutputLost
+from .archive import open_stream, unpack
+from .carry.records import HEADER, Kind, length, new_record, reason, record_at
+from .protocol import Fetched, Sink
+from .runner import MOST, Runner
 
 _LISTING = 64 << 20
 _ROOM = 1 << 12
@@ -35,6 +35,10 @@ _TYPES = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE, stat.S_I
 
 class CannotAct(Exception):
     """The engine has to do it."""
+
+
+class IsLink(CannotAct, tarfile.ReadError):
+    """What is to be read is a link."""
 
 
 class Inside:
@@ -85,7 +89,26 @@ class Inside:
             roots, script = found
             told = b"".join(self._serving().program(("unpack", *roots), script))
         if len(told) != HEADER.size:  # more than its end
-            raise CannotAct
+            record = record_at(told)
+            raise CannotAct(f"{reason(record.size)}")
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """One regular file; None: there is none. More than `limit` bytes is a ValueError. Raises CannotAct."""
+        with contextlib.suppress(IsLink), self._may_fail(), contextlib.closing(self._archive(path)) as pieces:
+            if (first := next(pieces, None)) is None:
+                return None
+            archive = open_stream(itertools.chain((first,), pieces))
+            member = archive.next()
+            if member is None or not member.isreg():
+                return None
+            if member.size > limit:
+                raise ValueError(f"{path} has {member.size} bytes, more than {limit}")
+            content = archive.extractfile(member)
+            return None if content is None else content.read()
+        return None
+
+    def _archive(self, path: str) -> Generator[bytes]:
+        return archive_of_listing(self._serving().program(("walk", "-c", str(_LISTING), path), ()))
 
     def fetch(self, path: str, destination: Path, limit: int, exclude: tuple[str, ...]) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there.
@@ -94,14 +117,11 @@ class Inside:
         """
         if path != posixpath.normpath(path) or not path.startswith("/") or path == "/":
             raise CannotAct
-        with self._may_fail():
-            pieces = archive_of_listing(self._serving().program(("walk", "-c", str(_LISTING), path), ()))
-            with contextlib.closing(pieces):
-                first = next(pieces, None)
-                if first is None:
-                    return None
-                archive = open_stream(itertools.chain((first,), pieces))
-                return unpack(archive, destination, limit=limit, exclude=exclude)
+        with self._may_fail(), contextlib.closing(self._archive(path)) as pieces:
+            if (first := next(pieces, None)) is None:
+                return None
+            archive = open_stream(itertools.chain((first,), pieces))
+            return unpack(archive, destination, limit=limit, exclude=exclude)
 
     def _serving(self) -> Runner:
         if self._runner is None or self._runner.has_ended:
@@ -119,8 +139,10 @@ class Inside:
     def _may_fail(self) -> Iterator[None]:
         try:
             yield
+        except IsLink:
+            raise
         except (EnvironmentFailed, OutputLost, tarfile.TarError) as error:
-            raise CannotAct from error
+            raise CannotAct(str(error)) from error
 
 
 def _taking(pieces: Iterable[bytes]) -> Callable[[int], bytes]:
@@ -157,7 +179,7 @@ def archive_of_listing(listing: Iterable[bytes]) -> Generator[bytes]:
             way = way[:-1]
             continue
         if not found and stat.S_ISLNK(record.mode):
-            raise tarfile.ReadError("it is a link")
+            raise IsLink("it is a link")
         found = True
         way.append(record.name)
         member = tarfile.TarInfo(os.fsdecode(b"/".join(way)))

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ...model.errors import EntrypointEnded, EnvironmentFailed
-from ...model.scenario import Environment
-from ...system.cutting import TailSink
-from ..protocol import Stopping
-from .processes import REACHED, Process
-from .running import Executes
+from ..model.errors import EntrypointEnded, EnvironmentFailed
+from ..model.scenario import Environment
+from ..system.cutting import TailSink
+from .program import PROGRAM
+from .protocol import ExecResult, Stopping
 
+REACHED = (PROGRAM, "reached")
+"""Command given to an image's own ENTRYPOINT: it has done then what it does before `exec "$@"`."""
 _SLEEPING = ("sleep", "86400")
 _REST = 3.0
 _BUSY = 0.05
@@ -31,10 +32,21 @@ _SLEEP = re.compile(r"(?:\S*/)?sleep (?P<seconds>\d{1,3})(?:\.\d*)?s?")
 _SHOWN = 1000
 
 
-class _Container(Executes, Protocol):
+class _Process(Protocol):
+    @property
+    def pid(self) -> int: ...
+    @property
+    def parent(self) -> int: ...
+    @property
+    def command(self) -> str: ...
+
+
+class _Container(Protocol):
     """As much of a sandbox as it takes to start an ENTRYPOINT in it."""
 
-    def running(self) -> list[Process]: ...
+    @property
+    def exec(self) -> Callable[..., ExecResult]: ...
+    def running(self) -> Sequence[_Process]: ...
     def cpu_seconds(self) -> float: ...
 
 
@@ -52,7 +64,7 @@ class Entrypoint:
         self._seen: frozenset[int] = frozenset()
         self._since = self._used = 0.0
 
-    def start(self, check: Callable[[], None]) -> None:
+    def start(self, check: Callable[[], object]) -> None:
         """Start it and wait until it is ready. `check` is called several times a second, and may raise.
 
         Raises:
@@ -85,7 +97,7 @@ class Entrypoint:
             f'its command (`exec "$@"`), or to keep running; `keep_entrypoint: false` disables it. Output: {printed}'
         )
 
-    def start_again(self, check: Callable[[], None]) -> str | None:
+    def start_again(self, check: Callable[[], object]) -> str | None:
         """Start it once more, after the agent; returns what went wrong, which is for scorers to judge."""
         try:
             self.start(check)
@@ -105,7 +117,7 @@ class Entrypoint:
         self.serves = any(process.pid not in waiting for process in others)
         return bool(reached) or (bool(others) and self._is_at_rest(others))
 
-    def _is_at_rest(self, processes: Sequence[Process]) -> bool:
+    def _is_at_rest(self, processes: Sequence[_Process]) -> bool:
         """Return True if the same processes have done next to nothing for some time."""
         now = time.monotonic()
         seen = frozenset(process.pid for process in processes)

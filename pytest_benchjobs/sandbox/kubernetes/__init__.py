@@ -1,0 +1,1 @@
+"""Sandboxes that are Pods of a Kubernetes cluster."""
