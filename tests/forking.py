@@ -111,6 +111,12 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
             *(asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite"))
         )
 
+    def __del__(self) -> None:
+        """Let go of one that nobody waits for."""
+        if self._answers is not None:
+            self._answers.close()
+        super().__del__()
+
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if self._answers is None:
             return super()._try_wait(wait_flags)  # type: ignore[misc,no-any-return]

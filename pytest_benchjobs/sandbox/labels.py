@@ -8,10 +8,15 @@ from ..model.job import Owner
 from ..model.owner import is_alive
 
 
-def abandoned(labels: Mapping[str, str], me: Owner, now: float, prefix: str = "benchjobs.") -> bool:
-    """Return True if the thing with these labels is of a dead process, or past its deadline."""
+def abandoned(
+    labels: Mapping[str, str], me: Owner, now: float, prefix: str = "benchjobs.", *, shared: bool = False
+) -> bool:
+    """Return True if the thing with these labels is of a dead process, or past its deadline.
+
+    `shared`: by machines that may have one name.
+    """
     owner = parse_owner(labels, prefix)
-    if owner is not None and owner.host == me.host:
+    if owner is not None and owner.host == me.host and (not shared or owner.boot == me.boot):
         return not is_alive(owner)
     try:
         return now > float(labels[prefix + "deadline"])

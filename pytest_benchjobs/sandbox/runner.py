@@ -194,7 +194,7 @@ class Lasting(abc.ABC):
             self._ended.set()
 
 
-class _Call:
+class Call:
     """A program that runs, its frames, and what went wrong with its input."""
 
     def __init__(self, frames: Frames, number: int) -> None:
@@ -301,7 +301,7 @@ class Runner(Lasting):
                     call.kill()
 
     @contextlib.contextmanager
-    def _begun(self, words: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[_Call]:
+    def _begun(self, words: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[Call]:
         """Start a program, and take its frames meanwhile."""
         request = b"".join(
             (word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")) + b"\0"
@@ -311,7 +311,7 @@ class Runner(Lasting):
             raise EnvironmentFailed("a command is too long")
         with self._lock:
             number = next(number for number in self._numbers if number not in self._calls)
-            call = _Call(self._frames, number)
+            call = Call(self._frames, number)
             self._calls[number] = call.frames
         try:
             with (

@@ -196,7 +196,7 @@ def left_in(kubeconfig: Path) -> list[str]:
     """What of ours stays in the namespace, given time for a reaper."""
 
     def there() -> list[str]:
-        kinds = ("Pod", "ConfigMap", "NetworkPolicy", "Secret", "Service")
+        kinds = ("Pod", "ConfigMap", "NetworkPolicy")
         return [f"{kind} {one['metadata']['name']}" for kind in kinds for one in cluster.list(kind, OWNER)]
 
     with contextlib.closing(Cluster(str(kubeconfig))) as cluster:

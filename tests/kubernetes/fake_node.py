@@ -571,17 +571,18 @@ def _hijack(engine: docker.APIClient, path: str, body: Object) -> tuple[socket.s
         connection = socket.create_connection((address.hostname, address.port))
     payload = json.dumps(body).encode()
     head = f"POST /v{engine.api_version}{path} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-    connection.sendall(
-        f"{head}Content-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n".encode() + payload
-    )
-    stream = connection.makefile("rb")
-    status = stream.readline()
-    http.client.parse_headers(stream)
-    if status.split()[1] not in (b"101", b"200"):
-        said = stream.read1(4096).decode(errors="replace")
-        stream.close()
-        connection.close()
-        raise Refused(500, "", said)
+    with contextlib.ExitStack() as undo:
+        undo.callback(connection.close)
+        connection.sendall(
+            f"{head}Content-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n".encode()
+            + payload
+        )
+        stream = undo.enter_context(connection.makefile("rb"))
+        status = stream.readline().split()
+        http.client.parse_headers(stream)
+        if status[1:2] not in ([b"101"], [b"200"]):
+            raise Refused(500, "", stream.read1(4096).decode(errors="replace"))
+        undo.pop_all()
     return connection, stream
 
 

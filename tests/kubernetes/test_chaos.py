@@ -121,7 +121,8 @@ def test_a_job_on_a_fake_cluster_that_is_harmed(tmp_path: Path, fake: FakeCluste
         _harm_once(fake, job)
         job.finish(PATIENCE)
     assert not troubles(job, expected, fake.kubeconfig), job.output
-    assert any("low on resource" in line for line in told(directory)), told(directory)
+    lines = "\n".join(told(directory))
+    assert all(words in lines for words in ("low on resource", "called again")), lines
 
 
 @pytest.mark.skipif(REAL is None or not TRIALS, reason="make k8s-chaos: the real cluster, and CHAOS_TRIALS")

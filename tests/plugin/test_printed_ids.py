@@ -162,7 +162,7 @@ def test_commands_about_trials_take_the_id(ops: Bench, monkeypatch: pytest.Monke
     again = ops.benchjobs("rerun", trial, "--", "--bench-keep", "always")
     assert again.returncode == 1, again.stderr
     assert ops.outcomes() == {f"{OPS}::fix-script[nop-2]": "failed"}
-    # Not one of Docker: but it was found.
-    assert "needs Docker" in ops.benchjobs("shell", trial).stderr
+    # Not one with a container: but it was found.
+    assert "did not run in a sandbox" in ops.benchjobs("shell", trial).stderr
     unknown = ops.benchjobs("rerun", "ops::nothing[nop]")
     assert (unknown.returncode, "there is no trial" in unknown.stderr) == (2, True)

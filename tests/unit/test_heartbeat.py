@@ -103,8 +103,9 @@ def test_what_has_ended_is_not_stopped_and_its_job_still_lives(
     tmp_path: Path, begin: Begin, killed: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.0)
-    heartbeat, turns = begin(0.02)
+    heartbeat, turns = begin(600.0)
     heartbeat.disarm()
+    heartbeat._deadline = 0.0
     ask_to_cancel(tmp_path)
     os.utime(JobLayout(tmp_path).heartbeat, (1, 1))
     turns.more(10)

@@ -8,6 +8,7 @@ import platform
 import random
 import select
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.model.errors import ContainerLost
+from pytest_benchjobs.model.errors import ContainerLost, EngineLost
 from pytest_benchjobs.sandbox.kubernetes import link
 from pytest_benchjobs.sandbox.kubernetes.link import Link, StreamEnded
 from pytest_benchjobs.sandbox.kubernetes.server import PodServer
 from pytest_benchjobs.sandbox.program import program_file
-from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
 
 _ALONE = (
     "unshare",
@@ -101,12 +102,14 @@ class _Pod:
             time.sleep(0.01)
         self.pid = int(found[0])
         self.connections: list[_Attached] = []
-        self.gone = False
+        self.gone = self.away = False
         self.unknown = 0
         """How many more times it is called gone when it is connected with."""
         self.server = PodServer(Link(self._connect, self._check))
 
     def _connect(self) -> _Attached:
+        if self.away:
+            raise EngineLost("the cluster does not answer")
         if self.unknown:
             self.unknown -= 1
             raise ContainerLost("pod does not exist")
@@ -224,6 +227,54 @@ def test_an_end_without_a_connection_is_heard_later(pod: _Pod) -> None:
     assert printed == b"late\n"
 
 
+def test_an_outage_is_not_the_commands_time(pod: _Pod) -> None:
+    results: list[ExecResult] = []
+    thread = threading.Thread(
+        target=lambda: results.append(pod.run("sh", "-c", "sleep 1; exit 3", timeout=3))
+    )
+    thread.start()
+    time.sleep(0.3)
+    pod.away = True
+    pod.connections[-1].close()
+    time.sleep(4)
+    pod.away = False
+    thread.join()
+    assert (results[0].exit_status, results[0].timed_out) == (3, False)
+
+
+def test_a_command_that_prints_faster_than_it_is_heard_can_be_asked_to_end(pod: _Pod) -> None:
+    pids = bytearray()
+
+    def signal(name: str) -> None:
+        argv = (str(pod.program), "signal", name, pids.split()[0].decode())
+        pod.server.run(argv, stdout=lambda _: None, stderr=lambda _: None)
+
+    def slowly(data: bytes) -> None:
+        pids.extend(data[:20] if not pids else b"")
+        time.sleep(0.003)
+
+    result = pod.server.execute(
+        ("", "", ".", "PATH=/usr/bin:/bin", "", "sh", "-c", "echo $$; exec yes"),
+        timeout=1,
+        sink=slowly,
+        stdout=None,
+        silent=None,
+        stopping=Stopping(lambda: False, signal),
+        stdin=None,
+        check=lambda: None,
+    )
+    assert (result.timed_out, result.exit_status) == (True, 130)
+
+
+def test_whoever_connects_from_inside_and_says_nothing_keeps_nobody_out(pod: _Pod) -> None:
+    stranger = (
+        "import socket, time; s = socket.socket(socket.AF_UNIX); s.connect('\\0bench-link'); time.sleep(60)"
+    )
+    pod.run("sh", "-c", f'"{sys.executable}" -c "{stranger}" & sleep 1')
+    pod.connections[-1].close()
+    assert pod.output("echo", "in") == b"in\n"
+
+
 def test_everything_is_ended_but_the_first_process(pod: _Pod) -> None:
     results: list[ExecResult] = []
     thread = threading.Thread(target=lambda: results.append(pod.run("sh", "-c", "sleep 60; true")))
@@ -272,6 +323,7 @@ def test_a_pod_that_is_called_gone_for_a_moment_goes_on(pod: _Pod) -> None:
     pod.connections[-1].close()
     assert pod.output("echo", "2") == b"2\n"
     assert pod.unknown == 0
+    assert len(pod.server.again) == 1
 
 
 def test_a_pod_that_is_called_gone_for_long_is_lost(pod: _Pod, monkeypatch: pytest.MonkeyPatch) -> None:

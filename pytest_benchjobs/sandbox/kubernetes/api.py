@@ -56,11 +56,10 @@ _NOT_RUNNING = "container not found ("
 _KINDS = {
     "Pod": ("api/v1", "pods"),
     "ConfigMap": ("api/v1", "configmaps"),
-    "Secret": ("api/v1", "secrets"),
-    "Service": ("api/v1", "services"),
     "Event": ("api/v1", "events"),
     "NetworkPolicy": ("apis/networking.k8s.io/v1", "networkpolicies"),
     "Node": ("api/v1", "nodes"),
+    "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses"),
     "Namespace": ("api/v1", "namespaces"),
     "SelfSubjectAccessReview": ("apis/authorization.k8s.io/v1", "selfsubjectaccessreviews"),
 }

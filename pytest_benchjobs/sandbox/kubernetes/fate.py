@@ -25,8 +25,8 @@ State = Mapping[str, Any]
 
 _SHOWN = 600
 _OWN_STORAGE = re.compile(
-    r"ephemeral local storage usage exceeds|ephemeral-storage usage exceeds|exceeded its local ephemeral storage limit|"
-    r"volume .* exceeds"
+    rf"^Pod ephemeral local storage usage exceeds|^Container {CONTAINER} exceeded its local ephemeral storage limit|"
+    r"of EmptyDir volume .* exceeds"
 )
 _NO_IMAGE = re.compile(
     r"not found|manifest unknown|does not exist|repository .* denied|unauthorized|authentication required|"
@@ -63,7 +63,9 @@ def started_ns(state: State) -> int:
 
 def has_ended(state: State | None) -> bool:
     """Return True if a Pod is gone, on its way out, or done."""
-    return state is None or _deleted(state) or _phase(state) in ("Succeeded", "Failed", "Unknown")
+    over = _phase(state) in ("Succeeded", "Failed", "Unknown")
+    # Other containers of a template may run on.
+    return state is None or _deleted(state) or over or "terminated" in _container_state(state, CONTAINER)
 
 
 def limit_of(state: State | None) -> str | None:
@@ -172,7 +174,8 @@ def _container_state(state: State | None, name: str | None = None) -> Mapping[st
     if name is not None:
         return states.get(name) or {}
     own, filler = states.get(CONTAINER) or {}, states.get(FILLER) or {}
-    return filler if "waiting" in own and filler and "terminated" not in filler else own
+    has_filled = (filler.get("terminated") or {}).get("exitCode") == 0
+    return filler if "waiting" in own and filler and not has_filled else own
 
 
 def _told(events: Iterable[Mapping[str, Any]]) -> str:

@@ -18,9 +18,9 @@ from ...model.errors import (
 from ...model.scenario import Network
 from ...system.cutting import TailSink
 from . import fate
-from .api import Cluster
+from .api import Cluster, NoRight
 from .link import Connection, StreamEnded
-from .pod import ATTACH, NETWORK, Manifest
+from .pod import ATTACH, CONTAINER, NETWORK, Manifest
 from .stream import STDOUT, Stream
 
 _LOOK = 1.0
@@ -51,6 +51,9 @@ class Life:
         """The limit (`storage`, `memory`) for which the cluster ended it, as its own doing."""
         self.name = str(manifest["metadata"]["name"])
         self.uid = ""
+        self._has_memory_limit = False
+        self.again: list[str] = []
+        """Why its image had to be pulled again, in the last words on it."""
         self.started_ns = 0
         """When it started, by the clock of its node, or a little earlier."""
         self.id = f"{cluster.namespace}/{self.name}"
@@ -66,6 +69,12 @@ class Life:
                 ) from error
             raise
         self.uid = str(made["metadata"]["uid"])
+        # Also where the namespace gives it one.
+        self._has_memory_limit = any(
+            "memory" in ((one.get("resources") or {}).get("limits") or {})
+            for one in made["spec"]["containers"]
+            if one["name"] == CONTAINER
+        )
 
     def await_start(self, container: str, check: Check) -> Mapping[str, Any]:
         """Wait until a container of it runs; return the Pod's state then.
@@ -92,16 +101,20 @@ class Life:
     def _give_up_in_time(self, state: Mapping[str, Any], began: dict[str, float]) -> None:
         """Raise why a Pod does not start, where that is for ever, or was so for too long."""
         now = time.monotonic()
-        events = self._events(state)
+        # Each look at events is a call, and a thousand Pods may wait for room.
+        queued = fate.is_queued(state)
+        events = [] if queued else self._events(state)
         if (why := fate.why_not_started(state, events)) is not None:
             raise why
-        queued, unplaced = fate.is_queued(state), fate.is_unplaced(state)
+        unplaced = fate.is_unplaced(state)
         if not queued or self._others():
             began["queue"] = now
         if not unplaced:
             began["place"] = now
         words = fate.why_waiting(state, events)
-        if not fate.is_pulling(state):
+        if fate.is_pulling(state):
+            self.again = [words]
+        else:
             began["pull"] = now
         if queued:
             began["start"] = now
@@ -116,7 +129,11 @@ class Life:
 
     def connect(self, container: str) -> Connection:
         """Begin a connection with the first process of a container of it."""
-        return _Attached(self._cluster.exec(self.name, container, ATTACH, check=self._check_now))
+        try:
+            return _Attached(self._cluster.exec(self.name, container, ATTACH, check=self._check_now))
+        except NoRight as error:
+            self._ended = error  # no further try will have it
+            raise
 
     def check(self) -> None:
         """Raise why it has ended, if it has: cheap."""
@@ -153,11 +170,12 @@ class Life:
                     state = found
                     if not fate.has_ended(state):
                         return
-        self.limit = fate.limit_of(state)
         self._ended = self._why_ended(state)
 
     def _why_ended(self, state: Mapping[str, Any] | None) -> InfrastructureError:
-        self.limit = fate.limit_of(state)
+        limit = fate.limit_of(state)
+        # Without a limit of its own, it is the node that was short of memory.
+        self.limit = limit if limit != "memory" or self._has_memory_limit else None
         return fate.why_ended(state, self._events(state))
 
     def _events(self, state: Mapping[str, Any] | None) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ _OUTAGE = 120.0
 _UNKNOWN = 30.0
 """Seconds in which a Pod may be called gone that is there: a new kubelet has to hear of its Pods first."""
 _PAUSES = (0.1, 0.3, 1.0)
+_NOTED = 1000
 
 
 class StreamEnded(OutputLost):
@@ -83,7 +84,17 @@ class Link:
         self._told = 0
         self._rest = bytearray()
         self._heard = 0.0
+        self._lost = 0.0
+        self._lost_since: float | None = None
         self._closed = threading.Event()
+        self.again: list[str] = []
+        """Why each connection ended after which another one was made."""
+
+    @property
+    def lost(self) -> float:
+        """Seconds so far in which the Pod could not be heard."""
+        since = self._lost_since
+        return self._lost + (0.0 if since is None else time.monotonic() - since)
 
     def write(self, data: bytes) -> None:
         """Write to the Pod; waits while too much is on its way. An `OSError`, where the link was closed."""
@@ -117,6 +128,7 @@ class Link:
                     if self._closed.is_set():
                         return
                     self._check()
+                    self._lost_since = self._lost_since or self._heard
                     is_gone = isinstance(error, ContainerLost)
                     called_gone = (called_gone or time.monotonic()) if is_gone else None
                     if called_gone is not None and time.monotonic() > called_gone + _UNKNOWN:
@@ -125,6 +137,8 @@ class Link:
                         raise EngineLost(
                             f"the Pod could not be reached for {_OUTAGE:g} seconds: {error}"
                         ) from error
+                    if self._heard != before and len(self.again) < _NOTED:
+                        self.again.append(str(error))
                     tries = tries + 1 if self._heard == before else 0
                     self._closed.wait(_PAUSES[min(tries, len(_PAUSES) - 1)])
         finally:
@@ -157,6 +171,8 @@ class Link:
                 self._on_the_way, self._told = 0, self._taken
                 self._connection, self._rest = connection, bytearray(answer[_ANSWER.size :])
             self._heard = time.monotonic()
+            if (since := self._lost_since) is not None:
+                self._lost, self._lost_since = self._lost + self._heard - since, None
             self._push()
         except BaseException:
             connection.close()

@@ -122,6 +122,7 @@ def _filler(spec: SandboxSpec, image: str, delivered: Sequence[str]) -> Manifest
         "image": image,
         "command": [*_COMMAND, str(_lifetime(spec))],
         "args": [],
+        "resources": resources_of(spec.environment),
         "securityContext": _security(allow_sudo=False),
         "volumeMounts": _mounts(delivered, read_only=False),
     }

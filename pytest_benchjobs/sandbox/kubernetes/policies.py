@@ -7,7 +7,8 @@ from typing import Any
 
 from .pod import NETWORK, OWNER, owner_reference
 
-_METADATA_V4, _METADATA_V6 = "169.254.0.0/16", ("fe80::/10", "fd00:ec2::254/128")
+_METADATA_V4 = ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32")
+_METADATA_V6 = ("fe80::/10", "fd00:ec2::254/128")
 """Addresses by which clouds tell a machine its secrets."""
 
 
@@ -15,7 +16,7 @@ def policies(owner: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what keeps Pods of this owner from each other, from clouds' metadata, and, without a network, from all."""
     name = str(owner["metadata"]["name"])
     everywhere = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_METADATA_V4]}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_METADATA_V4)}},
         {"ipBlock": {"cidr": "::/0", "except": list(_METADATA_V6)}},
     ]
     public = {NETWORK: "public"}

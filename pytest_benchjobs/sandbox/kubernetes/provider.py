@@ -12,13 +12,12 @@ import dataclasses
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ...model.environ import environment_without_keys
 from ...model.errors import (
     ContainerStartFailed,
     EnvironmentFailed,
@@ -29,7 +28,7 @@ from ...model.finding import Finding, ok
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Network, Scenario
 from ..program import needed_program
-from ..protocol import File, ImageRequest, Kept, Promise, SandboxSpec
+from ..protocol import File, ImageRequest, Kept, Mount, Promise, SandboxSpec
 from ..reaper import Reaper
 from .images import ClusterImages, PodImage
 from .pod import CONTAINER, FILLER, LABEL, OWNER, label_value, manifest_of
@@ -49,8 +48,13 @@ _NOT_ENFORCED = (
 _NO_POLICIES = (
     "we have no right to create network policies, so Pods have the network that the cluster gives them"
 )
+_NOT_PROBED = (
+    "whether this cluster enforces the network {network!r} cannot be tried from a Pod: its API has no IPv4 address "
+    "there. `--bench-sandbox-option unenforced_network=true` goes on, and every result notes it"
+)
 _ENFORCED_WITHIN = 10.0
 _LOOK = 0.2
+_BLOCK = 4096
 _LACKS = {
     Promise.PIDS: "a Pod has no limit of processes of its own",
     Promise.EVIDENCE: "nobody outside looks at the files of a Pod",
@@ -86,7 +90,8 @@ class KubernetesProvider:
 
         self.settings = settings or ClusterSettings()
         self.owner = owner
-        kubeconfig = None if self.settings.kubeconfig is None else str(self.settings.kubeconfig)
+        given = self.settings.kubeconfig  # absolute, as the reaper is elsewhere
+        kubeconfig = None if given is None else str(given.expanduser().absolute())
         self._cluster = Cluster(kubeconfig, self.settings.context, self.settings.namespace)
         self._images = ClusterImages(owner)
         self._lock = threading.Lock()
@@ -94,6 +99,8 @@ class KubernetesProvider:
         self._owned_until = 0.0
         self._reaper: Reaper | None = None
         self._live: dict[str, KubernetesSandbox] = {}
+        self._starting = 0
+        """Number of Pods that are waited for: whoever waits may have one that runs."""
         self._next_start = 0.0
         self._has_policies = True
         """False where we have no right to make network policies."""
@@ -107,6 +114,10 @@ class KubernetesProvider:
     def machine(self) -> str:
         """Return the architecture of the nodes that are asked for."""
         return self.settings.machine
+
+    def runtimes(self) -> tuple[str, ...]:
+        """Return the names of the cluster's RuntimeClasses; the usual one has none."""
+        return tuple(sorted(one["metadata"]["name"] for one in self._cluster.list("RuntimeClass")))
 
     def lacks(self, runtime: str | None = None) -> Mapping[Promise, str]:  # noqa: ARG002
         """Return what a Pod cannot promise."""
@@ -166,21 +177,21 @@ class KubernetesProvider:
         directories = tuple(mount for mount in spec.mounts if mount.source.is_dir())
         manifest = manifest_of(
             name,
-            spec,
+            _with_room_for(directories, spec),
             image.reference,
             owned,
             self.machine(),
             self._read_template(),
             tuple(mount.target for mount in directories),
         )
-        life = Life(self._cluster, manifest, lambda: bool(self._live))
+        life = Life(self._cluster, manifest, lambda: len(self._live) > self._starting)
 
         def server_of(container: str) -> PodServer:
             return PodServer(Link(lambda: life.connect(container), life.check_end))
 
         try:
             life.create(check)
-            with contextlib.ExitStack() as filling:
+            with self._counted(), contextlib.ExitStack() as filling:
                 if directories:
                     life.await_start(FILLER, check)
                     # It ends once it has heard of that, so it is let go of later.
@@ -204,6 +215,16 @@ class KubernetesProvider:
             raise
         return sandbox
 
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self._starting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting -= 1
+
     def _make_sure_it_is_apart(self, sandbox: KubernetesSandbox, network: Network) -> None:
         """Try to get out of a Pod that is not to; a cluster may take a moment to see to that.
 
@@ -211,11 +232,16 @@ class KubernetesProvider:
         """
         hopeless = self.settings.unenforced_network or not self._has_policies
         deadline = time.monotonic() + (0.0 if hopeless else _ENFORCED_WITHIN)
-        while sandbox.gets_out():
+        while (out := sandbox.gets_out()) is not False:
             if time.monotonic() >= deadline:
                 if not self.settings.unenforced_network:
+                    if out is None:
+                        raise EnvironmentFailed(_NOT_PROBED.format(network=network))
                     why = "" if self._has_policies else f"{_NO_POLICIES}: "
                     raise EnvironmentFailed(why + _NOT_ENFORCED.format(network=network))
+                if out is None:
+                    sandbox.note(f"it is not known whether this cluster enforces the network {network!r}")
+                    return
                 sandbox.note(f"the network {network!r} is not enforced by this cluster: all of it is open")
                 return
             time.sleep(_LOOK)
@@ -240,7 +266,9 @@ class KubernetesProvider:
         self._cluster.version()
         swept = 0
         for one in self._cluster.list("ConfigMap", OWNER):
-            if abandoned(one["metadata"].get("annotations") or {}, self.owner, time.time(), LABEL):
+            if abandoned(
+                one["metadata"].get("annotations") or {}, self.owner, time.time(), LABEL, shared=True
+            ):
                 self._cluster.delete("ConfigMap", one["metadata"]["name"], uid=one["metadata"]["uid"])
                 swept += 1
         return swept
@@ -297,12 +325,12 @@ class KubernetesProvider:
 
     def _made_owner(self, until: float, check: Callable[[], object]) -> Mapping[str, Any]:
         """Make the owner, and what has to be there before its first Pod; or nothing."""
-        from .reaper import command
+        from .reaper import command, environment
 
         program = needed_program(self.machine(), "Pods run", ContainerStartFailed)
         owned = self._cluster.create(self._owner_manifest(program, until), check=check)
         name = owned["metadata"]["name"]
-        reaper = Reaper(command(self._cluster, name), environment_without_keys())
+        reaper = Reaper(command(self._cluster, name), environment())
         try:
             reaper.start()
             self._make_policies(owned, check)
@@ -355,6 +383,18 @@ class KubernetesProvider:
         # Tidying up after others must not disturb anybody: it is tried again at the next start.
         with contextlib.suppress(InfrastructureError, OSError):
             self.sweep()
+
+
+def _with_room_for(directories: Iterable[Mount], spec: SandboxSpec) -> SandboxSpec:
+    """Return the specification with more storage: a kubelet counts what is delivered, the trial's limit does not."""
+    environment = spec.environment
+    if environment.storage is None:
+        return spec
+    files = (path for mount in directories for path in mount.source.rglob("*"))
+    size = sum(path.lstat().st_size + _BLOCK for path in files)
+    return dataclasses.replace(
+        spec, environment=environment.model_copy(update={"storage": environment.storage + size})
+    )
 
 
 def _movable(spec: SandboxSpec) -> SandboxSpec:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
+from pathlib import Path
 
+from ...model.environ import environment_without_keys
 from ...model.errors import InfrastructureError
 from ..reaper import QUIT
 from .api import Cluster
 
 _PATIENCE = 300.0
 _PAUSE = 5.0
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of the reaper, which is elsewhere: relative paths of files lead nowhere there."""
+    variables = environment_without_keys()
+    if names := variables.get("KUBECONFIG"):
+        paths = (str(Path(name).expanduser().absolute()) for name in names.split(os.pathsep) if name)
+        variables["KUBECONFIG"] = os.pathsep.join(paths)
+    return variables
 
 
 def command(cluster: Cluster, owner: str) -> list[str]:

@@ -49,6 +49,7 @@ _TICKS = 100.0
 _OF_THE_CLUSTER = ("HOME", "HOSTNAME", "KUBERNETES_")
 """Beginnings of variables of the first process that are not the image's."""
 _KUBELET_PORT = "10250"
+_PROBE = 30.0
 _ROOT = Ids("0", "0", "/root")
 _UNKNOWN_ENTRYPOINT = (
     "`keep_entrypoint`: a cluster does not tell the ENTRYPOINT of {image}; pull the image to the Docker Engine of this "
@@ -142,14 +143,20 @@ class KubernetesSandbox:
         self._entrypoint.start(check)
         self.adopt_processes()
 
-    def gets_out(self) -> bool:
-        """Return True if the cluster's API, or a node on which the Pod does not run, can be reached from it."""
-        places = [self._service, *((address, _KUBELET_PORT) for address in self._life.other_nodes())]
-        return any(self._reaches(*place) for place in places if place[0])
+    def gets_out(self) -> bool | None:
+        """Return True if the cluster's API, or a node on which the Pod does not run, can be reached from it.
 
-    def _reaches(self, address: str, port: str) -> bool:
+        None: there is no such address that can be tried.
+        """
+        places = [self._service, *((address, _KUBELET_PORT) for address in self._life.other_nodes())]
+        tried = [self._reaches(*place) for place in places if place[0]]
+        return True if True in tried else False if False in tried else None
+
+    def _reaches(self, address: str, port: str) -> bool | None:
         with self._unless_spent(), self._calling():
-            return self._server.run((PROGRAM, "reach", address, port), stdout=_nobody, stderr=_nobody) == 0
+            argv = (PROGRAM, "reach", address, port)
+            status = self._server.run(argv, stdout=_nobody, stderr=_nobody, timeout=_PROBE)
+            return {0: True, 1: False}.get(2 if status is None else status)
         return False
 
     def note(self, line: str) -> None:
@@ -456,6 +463,11 @@ class KubernetesSandbox:
     def notes(self) -> tuple[str, ...]:
         """Notes on what became of it on the way."""
         return tuple(self._notes)
+
+    @property
+    def engine_retries(self) -> tuple[str, ...]:
+        """A line for each connection that broke and was made again, and for an image that was pulled again."""
+        return (*self._life.again, *self._server.again)
 
     def _program(self, *arguments: str) -> bytes:
         with self._calling():

@@ -8,12 +8,16 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ...model.errors import EnvironmentFailed
 from ..command_timeout import LOOK, Drained, wait_fairly, wait_for_output
 from ..protocol import ExecResult, Sink, Stdin, Stopping
-from ..runner import CLOSE, ERRORS, EXIT, KILL, OUTPUT, Runner
+from ..runner import CLOSE, ERRORS, EXIT, KILL, OUTPUT, Call, Runner
 from .link import Link
+
+T = TypeVar("T")
+_PATIENCE = 300.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class PodServer(Runner):
         self._link = link
         self._all_ended = threading.Event()
         super().__init__(None, None)
+        # What an agent has stopped may keep everything waiting. It is longer than any outage that the link bears.
+        self._patience = _PATIENCE
 
     def close(self) -> None:
         """Let go of it; what runs there runs on. Never raises."""
@@ -39,13 +45,25 @@ class PodServer(Runner):
         self._link.close()
         self._thread.join()
 
+    @property
+    def again(self) -> tuple[str, ...]:
+        """A line for each connection with it that another one had to follow."""
+        return tuple(self._link.again)
+
     def leave(self) -> None:
         """Have it end, and with it its container."""
         with contextlib.suppress(OSError):  # it has gone before
             self._frames.write(CLOSE, 0)
 
+    def await_hello(self) -> None:
+        """Wait until it is there, or raise why it is not, for as long as the link tries."""
+        while not self._frames.ready.wait(LOOK):
+            if self._ended.is_set():
+                raise self._error or EnvironmentFailed("the first process of the Pod does not start")
+
     def end_all(self, check: Callable[[], object]) -> None:
         """End all other processes; `check` is called several times a second. Raises EnvironmentFailed: it cannot."""
+        late = time.monotonic() + _PATIENCE
         self._all_ended.clear()
         with contextlib.suppress(OSError):  # why it is gone is told where its answer is waited for
             self._frames.write(KILL, 0)
@@ -53,6 +71,8 @@ class PodServer(Runner):
             check()
             if self._ended.is_set():
                 raise self._error or EnvironmentFailed("the first process of the Pod has ended")
+            if time.monotonic() > late:
+                raise EnvironmentFailed("the first process of the Pod does not answer")
 
     def execute(
         self,
@@ -93,7 +113,7 @@ class PodServer(Runner):
 
             started = time.monotonic()
             try:
-                why = wait_fairly(wait, started + timeout, silent, stopping)
+                why = wait_fairly(wait, started + timeout, silent, self._fair(stopping, call))
             finally:
                 written.put(None)
         return ExecResult(
@@ -103,6 +123,30 @@ class PodServer(Runner):
             started=not ended or ended[0].started,
             stopped=why is Drained.ASKED,
             silent=why is Drained.SILENT,
+        )
+
+    def _fair(self, stopping: Stopping | None, call: Call) -> Stopping:
+        """Return how a command is asked to end, for whose time an outage does not count."""
+        asked = stopping or Stopping(lambda: False, lambda _: None, graces=())
+        before = self._link.lost
+
+        def unbounded(do: Callable[..., T]) -> Callable[..., T]:
+            """Do something else over the link, while nobody takes what this command prints."""
+
+            def done(*arguments: str) -> T:
+                most, call.frames.maxsize = call.frames.maxsize, 0
+                try:
+                    return do(*arguments)
+                finally:
+                    call.frames.maxsize = most
+
+            return done
+
+        return dataclasses.replace(
+            asked,
+            requested=unbounded(asked.requested),
+            signal=unbounded(asked.signal),
+            held=lambda: asked.held() + self._link.lost - before,
         )
 
     def _take(self, kind: int, number: int, content: bytes) -> None:

@@ -10,7 +10,14 @@ import yaml
 
 from ...model.errors import EngineUnavailable
 
-_OURS = ("restartPolicy", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
+_OURS = (
+    *("restartPolicy", "activeDeadlineSeconds", "terminationGracePeriodSeconds"),
+    *(
+        "hostPID",
+        "hostNetwork",
+        "shareProcessNamespace",
+    ),  # the first process has to be ours, and alone at its address
+)
 _NAMED = ("containers", "initContainers", "volumes")
 
 

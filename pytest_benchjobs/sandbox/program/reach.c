@@ -1,6 +1,6 @@
 /* reach ADDRESS PORT
 
-Ends with 0 if something answers at an IPv4 address within two seconds, and be it that nobody listens there. */
+Ends with 0 if there is a connection with an IPv4 address within two seconds, with 2 if the address is none. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -33,5 +33,5 @@ int reach(char **arguments)
         sys(getsockopt, file, SOL_SOCKET, SO_ERROR, &why, &size);
         failed = -why;
     }
-    return failed && failed != -ECONNREFUSED;
+    return failed != 0;
 }

@@ -33,7 +33,7 @@ enum { CALLS = 128, MOST_WORDS = 1 << 21, MASK_SIZE = 8, CANNOT = 126, MISSING =
 
 /* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
 static struct slot {
-    int used, pid, in, out, err, ended, status, refused, unborn;
+    int used, pid, in, out, err, born, ended, status, refused;
     uint16_t number;
 } calls[CALLS];
 #define for_each_call(at) for (struct slot *at = calls; at < calls + CALLS; at++) if (at->used)
@@ -247,7 +247,7 @@ static struct slot *new_slot(uint16_t number)
 {
     for (struct slot *at = calls; at < calls + CALLS; at++)
         if (!at->used) {
-            *at = (struct slot){.used = 1, .number = number, .in = -1, .out = -1, .err = -1};
+            *at = (struct slot){.used = 1, .number = number, .in = -1, .out = -1, .err = -1, .born = -1};
             return at;
         }
     return NULL;
@@ -265,10 +265,8 @@ static void start_call(uint16_t number, char **texts, int input)
     int from = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
     int pid = failed ? -1 : forked(texts, (int[]){from, out[1], err[1]});
     sys(close, from), sys(close, out[1]), sys(close, err[1]), sys(close, born[1]);
-    if (pid > 0 && pod)
-        made->unborn = sys(read, born[0], &failed, 1) > 0;
-    sys(close, born[0]);
     if (pid < 0) {
+        sys(close, born[0]);
         sys(close, in[1]), sys(close, out[0]), sys(close, err[0]);
         if (made)
             made->used = 0;
@@ -278,8 +276,8 @@ static void start_call(uint16_t number, char **texts, int input)
             sys(exit_group, CANNOT);
         return;
     }
-    made->pid = pid, made->in = in[1], made->out = out[0], made->err = err[0];
-    for (int *file = (int[]){in[1], out[0], err[0], -2}; *file != -2; file++)
+    made->pid = pid, made->in = in[1], made->out = out[0], made->err = err[0], made->born = born[0];
+    for (int *file = (int[]){in[1], out[0], err[0], born[0], -2}; *file != -2; file++)
         if (*file >= 0)
             sys(fcntl, *file, F_SETFL, O_NONBLOCK);
 }
@@ -306,7 +304,9 @@ static void drain_rest(struct slot *of, int *file, enum frame_kind kind)
 
 static void end_call(struct slot *of)
 {
-    unsigned char status[2] = {of->status, 1};
+    unsigned char status[2] = {of->status, 0};
+    int unborn = of->born >= 0 && sys(read, of->born, status + 1, 1) > 0;
+    close_file(&of->born);
     drain_rest(of, &of->out, OUTPUT);
     drain_rest(of, &of->err, ERRORS);
     if (scores && !of->number)
@@ -314,7 +314,7 @@ static void end_call(struct slot *of)
     close_file(&of->in), close_file(&of->out), close_file(&of->err);
     of->used = 0;
     pending = fed == of ? 0 : pending;
-    tell(EXIT, of->number, status, 1 + of->unborn);
+    tell(EXIT, of->number, status, 1 + unborn);
     if (scores && !of->number)
         sys(exit_group, *status);
 }
