@@ -451,13 +451,12 @@ class KubernetesSandbox:
         """End its processes if it has written more than so many bytes; meanwhile the cluster may end it for that."""
         try:
             written = int.from_bytes(self._program("measure", str(self._life.started_ns)), "little")
+            if written > most:
+                self._is_over = True
+                self.end_processes()
         except (InfrastructureError, Ungradable):
             if self._life.limit != "storage":
                 raise
-            return
-        if written > most:
-            self._is_over = True
-            self.end_processes()
 
     @property
     def notes(self) -> tuple[str, ...]:
