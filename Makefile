@@ -12,7 +12,7 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer podman k8s k8s-chaos extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer podman buildkit k8s k8s-chaos extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -74,6 +74,10 @@ simulate: venv  ## Judge thousands of simulated jobs, and check what docs/statis
 podman: venv engine  ## Podman 4.3 and 5.4, as root and as a user: the suite, jobs, a real agent; nothing is installed
 	@scripts/podman.sh bookworm trixie
 	$(PYTEST) tests/docker/test_conformance.py tests/docker/test_podman.py tests/agents/test_podman.py -m "" -k podman
+
+buildkit: venv engine plugins  ## A BuildKit of Debian on this machine, built once, and images by BUILDKIT_HOST; nothing is installed
+	@scripts/buildkit.sh
+	$(PYTEST) tests/docker/test_buildkit_host.py -m ""
 
 k8s: venv engine  ## A real Kubernetes of three nodes on this machine, built once, and its tests; or those alone, on the cluster of BENCHJOBS_KUBECONFIG
 	scripts/k8s.sh run $(PYTEST) tests/kubernetes

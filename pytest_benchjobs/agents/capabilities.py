@@ -21,8 +21,7 @@ _CAPABILITIES: TypeAdapter[frozenset[str]] = TypeAdapter(frozenset[Capability])
 def capabilities_of(agent: Agent) -> frozenset[str] | None:
     """The capabilities that an agent declares; None: it declares none.
 
-    Raises:
-        InputError: they are not a set of capabilities.
+    Raises InputError: they are not a set of capabilities.
     """
     said = getattr(agent, "capabilities", None)
     if said is None:
@@ -43,8 +42,7 @@ def check_handed(scenario: Scenario, agent: Agent) -> None:
 
     One that declares no capabilities is assumed to; reference solutions need nothing.
 
-    Raises:
-        AgentLacks: it does not.
+    Raises AgentLacks: it does not.
     """
     environment = scenario.environment
     handed = {MCP_SERVERS: bool(environment.mcp_servers), SKILLS: environment.skills_dir is not None}

@@ -33,9 +33,7 @@ class Captured:
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The run, as a function of this machine.
 
-        Raises:
-            AgentSetupFailed: the scenario is no captured run.
-            InputError: its file is broken.
+        Raises AgentSetupFailed: the scenario is no captured run; InputError: its file is broken.
         """
         scenario = call.scenario
         if scenario.answer is None or all(spec.path != scenario.source for spec in scenario.scorers):

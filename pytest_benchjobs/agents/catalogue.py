@@ -27,8 +27,7 @@ def all_agents(directories: Iterable[Path], broken: dict[str, InputError] | None
         directories: Those with agent files.
         broken: Gets the errors of wrong files by the names of their agents, which are left out then.
 
-    Raises:
-        InputError: a file is wrong, and `broken` is not given, or an entry point is not an agent.
+    Raises InputError: a file is wrong, and `broken` is not given, or an entry point is not an agent.
     """
     wrong: dict[str, InputError] = {}
     built_in = {agent.name: agent for agent in builtin_agents()}

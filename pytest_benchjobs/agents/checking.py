@@ -41,8 +41,7 @@ def agent_fault(found: object) -> str | None:
 def checked_command(found: object, agent: Agent) -> AgentCommand | None:
     """Return the result of an agent's `prepare`, after checking that it is a command or None.
 
-    Raises:
-        AgentSetupFailed: it is not a command, or a command whose parts have other types.
+    Raises AgentSetupFailed: it is not a command, or a command whose parts have other types.
     """
     if found is None:
         return None

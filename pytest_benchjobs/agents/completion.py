@@ -110,11 +110,7 @@ class Call:
 
 
 def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
-    """Make one call of the model.
-
-    Raises:
-        Ended: the agent was stopped, or there is no answer to continue with.
-    """
+    """Make one call of the model. Raises Ended: the agent was stopped, or there is no answer to continue with."""
     if shell.stopped:
         raise Ended("stopped", "the time limit was reached")
     body: JSON = {"model": task.model, "messages": messages, **task.options.forwarded}

@@ -28,8 +28,7 @@ until the task is done, check your result, then answer with a short summary and 
 def work(task: Task, shell: Shell) -> int:
     """Solve a task. Returns an exit status: 0 when the model said that it is done.
 
-    Raises:
-        InfrastructureError: the sandbox or the gateway is lost.
+    Raises InfrastructureError: the sandbox or the gateway is lost.
     """
     log(shell, "begin", version=VERSION, model=task.model)
     try:

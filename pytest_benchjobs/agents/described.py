@@ -61,8 +61,7 @@ class DescribedAgent:
     def of_file(cls, path: Path, name: str | None = None) -> DescribedAgent:
         """The agent that a file describes, under another name if one is given.
 
-        Raises:
-            InputErrors: every mistake in it, with file and line.
+        Raises InputErrors: every mistake in it, with file and line.
         """
         description = _read(path)
         return cls(name or description.name, lambda: description, path.parent)
@@ -120,21 +119,15 @@ class DescribedAgent:
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> tuple[Endpoint, ...]:
-        """The endpoints of its model.
-
-        Raises:
-            InputError: the provider of its model is unknown.
-        """
+        """The endpoints of its model. Raises InputError: the provider of its model is unknown."""
         target = self._target(spec, environ, params)
         return () if target is None else (target.endpoint,)
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command.
 
-        Raises:
-            AgentSetupFailed: it was not fetched, or does not take a parameter.
-            AgentLacks: it does not take an MCP server.
-            InputError: the provider of its model is unknown.
+        Raises AgentSetupFailed: it was not fetched, or does not take a parameter; AgentLacks: it does not take an MCP
+        server; InputError: the provider of its model is unknown.
         """
         from .description import filled
 
@@ -268,8 +261,7 @@ class DescribedAgent:
 
         All trials of a job see the same files, even if the checkout changes meanwhile.
 
-        Raises:
-            AgentSetupFailed: it does not exist, or cannot be read.
+        Raises AgentSetupFailed: it does not exist, or cannot be read.
         """
         source = self.source_path
         if source is None:

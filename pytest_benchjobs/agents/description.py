@@ -302,8 +302,7 @@ class Description(CallSettings):
     def case_for(self, endpoint: Endpoint) -> Case | None:
         """The settings for an endpoint; None if there are none for any.
 
-        Raises:
-            InputError: there are some, and none fits.
+        Raises InputError: there are some, and none fits.
         """
         found = next((case for case in self.cases if case.fits(endpoint)), None)
         if found is None and self.cases:
@@ -312,11 +311,7 @@ class Description(CallSettings):
 
 
 def read_description(path: Path) -> Description:
-    """Read a file; `.toml` is TOML, anything else YAML.
-
-    Raises:
-        InputErrors: every mistake in it, with file and line.
-    """
+    """Read a file; `.toml` is TOML, anything else YAML. Raises InputErrors: every mistake in it, with file and line."""
     document = read_document(path, keys="agents.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
     complaints.unknown_keys(Description, document.data, otherwise=lambda _: " leave it out", meant=_MEANT)

@@ -44,8 +44,7 @@ class Baseline:
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The reference, as a command; or None.
 
-        Raises:
-            AgentSetupFailed: there is no such baseline; the scenario has no reference solution.
+        Raises AgentSetupFailed: there is no such baseline; the scenario has no reference solution.
         """
         return self.oracle.prepare(call) if _solves(call) else None
 

@@ -34,8 +34,7 @@ _NAMES = ("run", "run.sh", "{name}", "{name}.sh", "agent", "agent.sh", "main.sh"
 def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
     """The agents defined in the specifications themselves, by name.
 
-    Raises:
-        InputError: a path does not exist, it is unclear how to start it, or a name has two meanings.
+    Raises InputError: a path does not exist, it is unclear how to start it, or a name has two meanings.
     """
     found: dict[str, Agent] = {}
     brought: dict[str, AgentSpec] = {}
@@ -102,11 +101,7 @@ def starting_file(name: str, directory: Path) -> list[str] | None:
 
 
 def _agent_file(name: str, directory: Path) -> Path | None:
-    """The agent file in a directory.
-
-    Raises:
-        InputError: there are several, and none has the agent's name.
-    """
+    """The agent file in a directory. Raises InputError: there are several, and none has the agent's name."""
     found = sorted(path for suffix in SUFFIXES for path in directory.glob(f"*{suffix}") if path.is_file())
     named = [path for path in found if path.name.partition(".agent.")[0] == name]
     if len(found) > 1 and len(named) != 1:

@@ -17,9 +17,8 @@ def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mappin
     Each key is replaced by a placeholder, and the variable with the base URL leads to the gateway. Agents that use the
     provider's own library, or the two variables, work unchanged.
 
-    Raises:
-        InputError: two of the keys are of providers with the same API, which would share one address; or a variable
-            has an address that is none.
+    Raises InputError: two of the keys are of providers with the same API, which would share one address; or a variable
+    has an address that is none.
     """
     variables = set(given)
     endpoints: dict[Wire, Endpoint] = {}

@@ -45,11 +45,7 @@ class ModelAgent:
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> tuple[Endpoint, ...]:
-        """The endpoint of its model.
-
-        Raises:
-            InputError: the provider of the model is unknown.
-        """
+        """The endpoint of its model. Raises InputError: the provider of the model is unknown."""
         return (_target(spec, environ, params).endpoint,)
 
     def answers(self, params: Mapping[str, Any]) -> bool:
@@ -62,9 +58,7 @@ class ModelAgent:
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The conversation, as a function that runs on this machine.
 
-        Raises:
-            AgentSetupFailed: a parameter is wrong.
-            InputError: the provider of the model is unknown.
+        Raises AgentSetupFailed: a parameter is wrong; InputError: the provider of the model is unknown.
         """
         target = _target(call.spec, HOST, call.params)
         task = _task(target.model, call)

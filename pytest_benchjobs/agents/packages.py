@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ..model.base import Model
 from ..sandbox.protocol import Mount
 from ..system.cache import cache_directory
-from ..system.keeping import digest, version
+from ..system.keeping import change_of, digest, version
 
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
@@ -85,16 +85,6 @@ class KeptFile(Model, defer_build=True):
     sha256: str
     executable: bool
 
-    def trouble(self, root: Path) -> str | None:
-        """Reason why the file cannot be used, by its size and time; None if it can."""
-        try:
-            about = (root / self.path).stat()
-        except OSError:
-            return f"has lost {self.path}"
-        if (about.st_size, about.st_mtime_ns) != (self.size, self.mtime_ns):
-            return f"was changed since it was fetched: {self.path}"
-        return None
-
     def is_changed(self, root: Path) -> bool:
         """Read the file, and return True if its content differs from the fetched one."""
         try:
@@ -143,7 +133,7 @@ def trouble(package: Package) -> str | None:
     for file in manifest.files:
         if seen in _seen and not file.executable:
             continue
-        if (found := file.trouble(package.files)) is not None:
+        if (found := change_of(package.files, file.path, file.size, file.mtime_ns)) is not None:
             return found
     _seen.add(seen)
     return None

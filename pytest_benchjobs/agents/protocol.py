@@ -76,9 +76,8 @@ class Shell(Protocol):
     def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
         """POST JSON to a URL of the gateway (`GATEWAY_URL`): status and JSON of the answer.
 
-        Raises:
-            ConnectionError: the answer broke off.
-            TimeoutError: the agent's time is up, or it has to stop for another reason.
+        Raises ConnectionError: the answer broke off; TimeoutError: the agent's time is up, or it has to stop for
+        another reason.
         """
 
     def log(self, line: str) -> None:
@@ -251,6 +250,5 @@ class Agent(Protocol):
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command that solves the scenario; None to do nothing.
 
-        Raises:
-            AgentSetupFailed: the scenario or the environment lacks what it needs.
+        Raises AgentSetupFailed: the scenario or the environment lacks what it needs.
         """

@@ -88,8 +88,7 @@ def target_of(
     is that of the agent (`@URL`), else the parameter `PROVIDER_base_url`, else the provider's variable, else the
     provider's own.
 
-    Raises:
-        InputError: the provider is unknown, or the two have no wire in common.
+    Raises InputError: the provider is unknown, or the two have no wire in common.
     """
     model = spec.model
     if not model:
@@ -117,11 +116,7 @@ def own_keys(provider: str) -> tuple[str, ...]:
 
 
 def own_address(provider: Provider, wire: Wire, environ: Mapping[str, str]) -> str:
-    """Base URL of a provider: that of its variable, else its own.
-
-    Raises:
-        InputError: that of the variable is none.
-    """
+    """Base URL of a provider: that of its variable, else its own. Raises InputError: that of the variable is none."""
     url = environ.get(provider.url_variable)
     return _checked(url, wire, provider.url_variable) if url else provider.urls[wire]
 

@@ -23,8 +23,7 @@ def ensure(
 
     `machine` is that of the sandboxes, see `AgentCall`.
 
-    Raises:
-        InfrastructureError: a program cannot be fetched; the message says what to do.
+    Raises InfrastructureError: a program cannot be fetched; the message says what to do.
     """
     for spec in specs:
         agent = agents.get(spec.name)
@@ -58,8 +57,7 @@ def missing_keys(
 
     `value_of` returns the value of a variable, from wherever it is kept on this machine.
 
-    Raises:
-        InputError: the provider of its model is unknown.
+    Raises InputError: the provider of its model is unknown.
     """
     endpoints = getattr(agent, "endpoints", None)
     if endpoints is None:

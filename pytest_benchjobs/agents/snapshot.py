@@ -79,9 +79,7 @@ def snapshot(source: Path, name: str, leave_out: Sequence[str] = ()) -> Snapshot
         name: Name of the agent, for messages and the place in the cache.
         leave_out: Patterns of further paths to leave out, relative to the directory.
 
-    Raises:
-        InputError: it does not exist, cannot be read, or is too large.
-        OSError: the cache cannot be written.
+    Raises InputError: it does not exist, cannot be read, or is too large; OSError: the cache cannot be written.
     """
     try:
         entries = _entries(source, name, leave_out)

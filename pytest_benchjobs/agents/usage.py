@@ -32,8 +32,7 @@ _PARTS = (
 def said_usage(content: bytes) -> Usage:
     """Read an agent's report of its usage. No limit and no score depends on it.
 
-    Raises:
-        ValueError: it is anything else; the message says what, in one line.
+    Raises ValueError: it is anything else; the message says what, in one line.
     """
     if not content.strip():
         return Usage()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable
+
+from ..model.base import Model
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
@@ -13,8 +14,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
     1 - C(n-c, k) / C(n, k), as in Chen et al. 2021 (arXiv:2107.03374), equation 1. None when n < k: no unbiased
     estimate exists.
 
-    Raises:
-        ValueError: not 0 <= c <= n, or k < 1.
+    Raises ValueError: not 0 <= c <= n, or k < 1.
     """
     _check(n, c, k)
     return None if n < k else 1 - math.comb(n - c, k) / math.comb(n, k)
@@ -25,22 +25,22 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
 
     C(c, k) / C(n, k): pass^k of Yao et al. 2024, tau-bench (arXiv:2406.12045), section 4. None when n < k.
 
-    Raises:
-        ValueError: not 0 <= c <= n, or k < 1.
+    Raises ValueError: not 0 <= c <= n, or k < 1.
     """
     _check(n, c, k)
     return None if n < k else math.comb(c, k) / math.comb(n, k)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AtK:
-    """pass@k and pass^k, as means over scenarios."""
+class AtK(Model):
+    """Unbiased estimates for k attempts, from all attempts; means over scenarios."""
 
     k: int
     pass_at_k: float | None
+    """Chance that at least one of k attempts passes. null: no scenario has k attempts that passed or failed."""
     pass_hat_k: float | None
+    """Chance that all of k attempts pass: pass^k."""
     scenarios: int
-    """Number of scenarios with at least k attempts; the others do not count."""
+    """Scenarios with k attempts that passed or failed; the others do not count."""
 
 
 def at_k(scenarios: Iterable[tuple[int, int]], up_to: int) -> list[AtK]:
@@ -61,7 +61,12 @@ def at_k(scenarios: Iterable[tuple[int, int]], up_to: int) -> list[AtK]:
             of_k[1] += all_pass
             of_k[2] += 1
     return [
-        AtK(k, at / count if count else None, hat / count if count else None, int(count))
+        AtK(
+            k=k,
+            pass_at_k=at / count if count else None,
+            pass_hat_k=hat / count if count else None,
+            scenarios=int(count),
+        )
         for k, (at, hat, count) in enumerate(sums, 1)
     ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from ..agents.fixed_results import half_solves
+from ..model.base import Model
 from ..model.result import Outcome
 from ..store.rows import PairRow
 from .trials import grouped
@@ -22,46 +23,53 @@ _CERTAIN = (*PERFECT, *WRONG, HALF)
 _ROUNDING = 1e-6
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Calibration:
-    """Calibration of one benchmark."""
+class BenchmarkCalibration(Model):
+    """Scores of a benchmark for agents whose results are certain."""
 
     benchmark: str
     status: Status
+    suspicious: bool
+    """True if something is wrong with the benchmark."""
     why: str
     """Explanation in one line."""
-    scores: Mapping[str, float]
+    scores: dict[str, float]
     """Agent with certain results -> mean score."""
     mismatches: tuple[str, ...]
-    """`scenario [agent]` of results that differ from the certain ones, sorted."""
+    """`scenario [agent]` of results that differ from the certain ones."""
     pattern: Pattern
     """Lowest and highest mean score of all other agents."""
     agents: int
     """Number of scenarios."""
 
-    @property
-    def suspicious(self) -> bool:
-        """True if something is wrong with the benchmark."""
-        return self.status not in ("valid", "missing")
 
-
-def calibrate(rows: Mapping[str, Sequence[PairRow]]) -> list[Calibration]:
+def calibrate(rows: Mapping[str, Sequence[PairRow]]) -> list[BenchmarkCalibration]:
     """Calibrate each benchmark by its latest trials: name -> trials of all agents. Errors do not count."""
+    graded = (Outcome.PASSED, Outcome.FAILED)
     return [
-        _benchmark(name, [row for row in trials if _graded(row)]) for name, trials in sorted(rows.items())
+        _benchmark(name, [row for row in trials if row.outcome in graded])
+        for name, trials in sorted(rows.items())
     ]
 
 
-def _benchmark(name: str, rows: Sequence[PairRow]) -> Calibration:
+def _benchmark(name: str, rows: Sequence[PairRow]) -> BenchmarkCalibration:
     by_agent = grouped(rows, lambda row: row.agent)
-    means = {agent: _mean(row.score or 0.0 for row in found) for agent, found in by_agent.items()}
+    means = {agent: statistics.fmean(row.score or 0.0 for row in found) for agent, found in by_agent.items()}
     scores = {agent: means[agent] for agent in _CERTAIN if agent in means}
     mismatches = tuple(sorted(_mismatches(by_agent)))
     status, why = _status(by_agent, scores, mismatches)
     others = [
         mean for agent, mean in means.items() if agent not in _CERTAIN and not agent.startswith("baseline:")
     ]
-    return Calibration(name, status, why, scores, mismatches, _pattern(others), len(others))
+    return BenchmarkCalibration(
+        benchmark=name,
+        status=status,
+        suspicious=status not in ("valid", "missing"),
+        why=why,
+        scores=scores,
+        mismatches=mismatches,
+        pattern=_pattern(others),
+        agents=len(others),
+    )
 
 
 def _status(
@@ -113,14 +121,5 @@ def _pattern(means: Sequence[float]) -> Pattern:
     return "mixed"
 
 
-def _graded(row: PairRow) -> bool:
-    return row.outcome in (Outcome.PASSED, Outcome.FAILED)
-
-
 def _passed(row: PairRow) -> bool:
     return row.outcome == Outcome.PASSED
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)

@@ -18,7 +18,7 @@ from .gate.measure import Measured, measure
 from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
 from .sides import Side
-from .statistics import benjamini_hochberg, holm
+from .statistics.multiple import benjamini_hochberg, holm
 from .trials import grouped
 
 LEVEL = 0.95
@@ -40,8 +40,7 @@ def compare(
 ) -> Comparison:
     """Compare two sides. A scenario counts where it is the same task on both, and both have a score.
 
-    Raises:
-        ValueError: the level is not between 0.5 and 1.
+    Raises ValueError: the level is not between 0.5 and 1.
     """
     pairing = pair(a, b, known=True)
     pairs = [one for one in pairing.pairs if not one.quarantined]

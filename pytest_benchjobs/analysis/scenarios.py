@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ..model.base import Model
 from ..model.job import JobConfig
 from ..model.result import Outcome
 from ..store.rows import TrialRow
@@ -40,25 +41,21 @@ class ScenarioSummary:
         return bool(self.passed and self.failed)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Counts of scenarios by the verdict of the attempt policy."""
+class VerdictFigures(Model):
+    """Counts of scenarios by verdict, where the attempt policy makes one verdict of several attempts."""
 
     total: int
     passed: int
     failed: int
     partial: int
     """Failed scenarios with a mean score above 0."""
-    errors: int
+    zero: int
+    """Failed scenarios with a mean score of 0."""
+    error: int
     """Scenarios without a verdict: errors or missing attempts might have changed it."""
     skipped: int
     mean_score: float | None
     """Mean over the scenarios that passed or failed, each with the mean of its attempts."""
-
-    @property
-    def zero(self) -> int:
-        """Failed scenarios that are not partial."""
-        return self.failed - self.partial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class Repeats:
     """pass@k and pass^k for k = 1 .. attempts; empty with one attempt."""
     flaky: tuple[str, ...]
     """Node ids of the scenarios with attempts that passed and attempts that failed."""
-    verdicts: Verdicts | None
+    verdicts: VerdictFigures | None
     """None with the policy `each`, where each attempt counts for itself."""
 
 
@@ -112,18 +109,19 @@ def _scenario(node_id: str, trials: list[TrialRow], config: JobConfig, attempts:
     )
 
 
-def _verdicts(found: Sequence[ScenarioSummary]) -> Verdicts:
+def _verdicts(found: Sequence[ScenarioSummary]) -> VerdictFigures:
     counts = Counter(scenario.verdict for scenario in found)
     decided = [scenario for scenario in found if scenario.verdict in (Outcome.PASSED, Outcome.FAILED)]
     scores = [scenario.mean_score for scenario in decided if scenario.mean_score is not None]
-    return Verdicts(
+    failed = [scenario for scenario in decided if scenario.verdict == Outcome.FAILED]
+    partial = sum((scenario.mean_score or 0) > 0 for scenario in failed)
+    return VerdictFigures(
         total=len(found),
         passed=counts[Outcome.PASSED],
-        failed=counts[Outcome.FAILED],
-        partial=sum(
-            1 for scenario in decided if scenario.verdict == Outcome.FAILED and (scenario.mean_score or 0) > 0
-        ),
-        errors=counts[Outcome.ERROR],
+        failed=len(failed),
+        partial=partial,
+        zero=len(failed) - partial,
+        error=counts[Outcome.ERROR],
         skipped=counts[Outcome.SKIPPED],
         mean_score=sum(scores) / len(scores) if scores else None,
     )

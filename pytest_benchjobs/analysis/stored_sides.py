@@ -18,8 +18,7 @@ from .sides import Side, side
 def stored_side(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
     """Return the results of the job that `spec` names, else of that baseline; and notes about them.
 
-    Raises:
-        InputError: there is neither.
+    Raises InputError: there is neither.
     """
     try:
         job = find_job(history, spec)
@@ -34,11 +33,7 @@ def stored_side(history: HistoryReader, directory: Path, spec: str) -> tuple[Sid
 
 
 def narrowed(whole: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:
-    """Return the side with only these agents and benchmarks.
-
-    Raises:
-        InputError: it has none of them.
-    """
+    """Return the side with only these agents and benchmarks. Raises InputError: it has none of them."""
     wanted = {
         name.strip().partition("@")[0] for text in benchmarks for name in text.split(",") if name.strip()
     }
@@ -60,8 +55,7 @@ def narrowed(whole: Side, named: str, pattern: str | None, benchmarks: Sequence[
 def two_agents(history: HistoryReader, job: str) -> tuple[str, str]:
     """Return the two agents of the job with this id, which is compared with itself.
 
-    Raises:
-        InputError: it has another number of agents.
+    Raises InputError: it has another number of agents.
     """
     agents = agents_of(history, job)
     if len(agents) != 2:

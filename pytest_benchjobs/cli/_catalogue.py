@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..model.errors import InputError
 from ..report.documents import mirror
-from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
+from ..report.documents.benchmarks import CatalogueEntryDocument, CatalogueItem
 from ..report.table import Cell, Column, tabulate, width
 from ..report.units import counted, number
 from ..sources.catalogue.entry import Entry

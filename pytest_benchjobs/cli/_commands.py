@@ -56,6 +56,7 @@ _SECTIONS = {
     },
 }
 _ELSEWHERE = {
+    "resume": "rerun",
     "clone": "rerun",
     "rescore": "rerun",
     "runs": "list",

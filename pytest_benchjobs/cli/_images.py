@@ -17,7 +17,7 @@ from ..job.planning import Look
 from ..job.ticket import Ticket
 from ..model.image import ImageSize
 from ..model.scenario import Environment
-from ..report.documents.images import ImagesDocument, ListedImage, totals
+from ..report.documents.plan import ImagesDocument, ListedImage, totals
 from ..report.units import counted, duration
 from ..sandbox.protocol import ImageRequest, ImageSupply
 from ..settings.call import words

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ..model.gate import GateConfig
 from ..model.image import ImageSize
-from ..report.documents.images import ImagesDocument, ImageTotal, to_count
-from ..report.documents.plan import PlanDocument, PlannedTrial
+from ..report.documents.plan import ImagesDocument, ImageTotal, PlanDocument, PlannedTrial, to_count
 from ..report.table import Column, section, tabulate, width
 from ..report.units import cost, counted, duration
 from ..store.text import one_line

@@ -260,8 +260,10 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
     shown = os.path.relpath(directory)
     settings["dir"] = str(directory) if shown.startswith("..") else shown
     root = () if options["rootdir"] is None else (f"--rootdir={options['rootdir']}",)
-    if options["temperature"] is not None:
-        settings["params"] = (*texts_of(settings.get("params", ())), f"temperature={_temperature(options):g}")
+    if (temperature := options["temperature"]) is not None:
+        if not 0 <= temperature <= _HOTTEST:
+            raise click.UsageError(f"--temperature: {temperature:g} is not a number from 0 to {_HOTTEST}")
+        settings["params"] = (*texts_of(settings.get("params", ())), f"temperature={temperature:g}")
     call = Call((*words(settings, last=root), *options["rest"]), Path.cwd(), env)
     return RunRequest(call, directory, values.get("name"), values.get("agent_timeout"))
 
@@ -337,13 +339,6 @@ def _reuse(options: Mapping[str, Any]) -> dict[str, Written]:
             raise click.UsageError(f"{flag_of(name)} and {other} contradict each other")
     anew = options["force"] or not options["reuse"]
     return {"force": anew, "reuse": not anew}
-
-
-def _temperature(options: Mapping[str, Any]) -> float:
-    number: float = options["temperature"]
-    if not 0 <= number <= _HOTTEST:
-        raise click.UsageError(f"--temperature: {number:g} is not a number from 0 to {_HOTTEST}")
-    return number
 
 
 def results_directory(options: Mapping[str, Any]) -> Path:

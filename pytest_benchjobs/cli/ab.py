@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -76,7 +76,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     with HistoryReader.of(request.directory) as history:
         comparison, judged = _judged(history, job, (a, b), config)
     keep_verdict(judged.report, request.directory, comparison)
-    emit(judged.report, lambda: _lines(comparison, judged), output)
+    emit(judged.report, lambda: [*comparison_lines(comparison, width()), "", *judged_lines(judged)], output)
     return judged.status
 
 
@@ -126,9 +126,3 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
         notes=(found.note,) if found.note else (),
     )
     return comparison, judged._replace(report=with_details(judged.report, record.config.directory))
-
-
-def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:
-    yield from comparison_lines(comparison, width())
-    yield ""
-    yield from judged_lines(judged)

@@ -12,8 +12,13 @@ import click
 
 from ..model.errors import InputError
 from ..model.known_failure import KnownMode
-from ..report.documents.benchmarks import BenchmarkItem, BenchmarksDocument, Gap
-from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
+from ..report.documents.benchmarks import (
+    BenchmarkItem,
+    BenchmarksDocument,
+    CatalogueDocument,
+    CatalogueEntryDocument,
+    Gap,
+)
 from ..report.documents.changes import BrokenScenario, ExceptionsDocument, Fetched, FetchedDocument
 from ..sources import find_sources
 from ..sources.catalogue.fetching import fetch as fetch_entry

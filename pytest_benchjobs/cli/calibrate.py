@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from ..analysis.calibration import Calibration
+from ..analysis.calibration import BenchmarkCalibration
 from ..analysis.calibration import calibrate as calibrated
 from ..model.errors import InputError
-from ..report.documents import mirror
-from ..report.documents.benchmarks import BenchmarkCalibration, CalibrationDocument
+from ..report.documents.benchmarks import CalibrationDocument
 from ..report.table import Cell, Column, tabulate, width
 from ..report.units import some
 from ..store.listing import RUNS, each
@@ -40,7 +39,7 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
     """
     with HistoryReader.of(directory) as history:
         found = calibrated(_latest(history, benchmarks))
-    document = CalibrationDocument(benchmarks=tuple(mirror(BenchmarkCalibration, one) for one in found))
+    document = CalibrationDocument(benchmarks=tuple(found))
     emit(document, lambda: _lines(found), output)
     return _SUSPICIOUS if fail_on_suspicious and any(one.suspicious for one in found) else 0
 
@@ -65,7 +64,7 @@ def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[P
     return found
 
 
-def _lines(found: list[Calibration]) -> Iterator[str]:
+def _lines(found: list[BenchmarkCalibration]) -> Iterator[str]:
     if not found:
         yield "there are no results yet"
         return

@@ -97,7 +97,10 @@ def compare(
     models = [_model(spec, directory) for spec in specs]
     calls = [None if model is None else _call(model, options, comparison_id) for model in models]
     if print_command:
-        _print_calls(calls)
+        if not any(calls):
+            raise click.UsageError("--print-command: both sides exist already; nothing would be run")
+        for call in filter(None, calls):
+            click.echo(call.call.shown())
         return 0
     for place, request in enumerate(calls):
         if request is not None:
@@ -176,14 +179,6 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> RunRe
     )
 
 
-def _print_calls(calls: Sequence[RunRequest | None]) -> None:
-    if not any(calls):
-        raise click.UsageError("--print-command: both sides exist already; nothing would be run")
-    for request in calls:
-        if request is not None:
-            click.echo(request.call.shown())
-
-
 def _patterns(
     specs: Sequence[str], a_agent: str | None, b_agent: str | None, directory: Path
 ) -> tuple[str | None, str | None]:
@@ -212,7 +207,9 @@ def _compared(
         found = []
         notes: list[str] = []
         for spec, name, pattern in dict.fromkeys(sides):
-            _warn_of_death(history, directory, spec)
+            with contextlib.suppress(InputError):
+                if (death := death_of(directory, find_job(history, spec))) is not None:
+                    say(death, err=True)
             side, more = stored_side(history, directory, spec)
             found.append(narrowed(side, name, pattern, benchmarks))
             notes += more
@@ -220,13 +217,6 @@ def _compared(
     of_rows = {row.benchmark for row in made.rows}
     rules = about_readings(reader(directory), of_rows, made.b.jobs, made.a.jobs)
     return made.model_copy(update={"notes": (*made.notes, *rules)})
-
-
-def _warn_of_death(history: HistoryReader, directory: Path, spec: str) -> None:
-    """Print a line if the process of the job that `spec` names has died."""
-    with contextlib.suppress(InputError):
-        if (death := death_of(directory, find_job(history, spec))) is not None:
-            say(death, err=True)
 
 
 def _write(comparison: Comparison, directory: Path) -> Path:

@@ -13,7 +13,6 @@ from ..analysis.forecast import Earlier, forecast
 from ..job.planning import Look
 from ..job.ticket import Ticket
 from ..report.documents import mirror
-from ..report.documents.images import totals
 from ..report.documents.plan import (
     PlanDocument,
     PlannedCost,
@@ -23,6 +22,7 @@ from ..report.documents.plan import (
     PlannedTime,
     PlannedTrial,
     Reason,
+    totals,
 )
 from ..store.bundle import stored_config
 from ..store.layout import Layout

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from ..model.errors import InputError
-from ..model.job import JobRecord
 from ..model.metric import Metric
 from ..model.result import AgentEnd, ScorerResult, StepResult, TrialResult
 from ..model.scenario import GradeIn
@@ -50,14 +49,10 @@ def show(trial: str, job: str | None, directory: Path, output: str) -> None:
             raise
         record = history.record(row.job)
     document = show_document(directory, row, record)
-    emit(document, lambda: _lines(document, record, directory), output)
-
-
-def _lines(document: ShowDocument, record: JobRecord, directory: Path) -> Iterator[str]:
     commands = next_commands(document.result, record, directory_argument(directory))
     # A comment of its own: whoever copies a command takes nothing with it.
-    lines = [line for title, command in commands for line in (f"# {title}", command)]
-    return trial_lines(document, lines)
+    after = [line for title, command in commands for line in (f"# {title}", command)]
+    emit(document, lambda: trial_lines(document, after), output)
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:

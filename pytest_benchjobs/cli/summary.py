@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..analysis.attempts import shown
+from ..analysis.scenarios import VerdictFigures
 from ..analysis.summary import is_synthetic
 from ..report.console import METRIC_COLUMNS
 from ..report.documents.summary import (
@@ -20,7 +21,6 @@ from ..report.documents.summary import (
     SummaryDocument,
     SummaryScenario,
     SummaryTrial,
-    VerdictFigures,
 )
 from ..report.overview import summary_document
 from ..report.table import Cell, Column, aligned, count_cell, facts, limited, marks, section, tabulate, width

@@ -40,9 +40,7 @@ class Bodies:
     ) -> Outgoing:
         """Return the request of a body, which is compressed as `encoding` says.
 
-        Raises:
-            Unsendable: it cannot be passed on.
-            TooLarge: it has more than 32 MiB.
+        Raises Unsendable: it cannot be passed on; TooLarge: it has more than 32 MiB.
         """
         with contextlib.suppress(TooLarge):
             plain = unpacked(body, encoding, _SMALL)
@@ -75,9 +73,8 @@ async def _aside(given: _Given) -> Outgoing:
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     """Return a body as it was before it was compressed.
 
-    Raises:
-        Unsendable: it is not compressed as it says, or in a way that is not known.
-        TooLarge: it has more than `most` bytes.
+    Raises Unsendable: it is not compressed as it says, or in a way that is not known; TooLarge: it has more than `most`
+    bytes.
     """
     if encoding in ("", "identity"):
         if len(body) > most:

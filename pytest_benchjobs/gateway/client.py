@@ -102,9 +102,8 @@ class Gateway:
     def start(cls, settings: GatewaySettings) -> Gateway:
         """Start it, without waiting until it is up.
 
-        Raises:
-            InputError: the price table is wrong, there is nothing to replay, or no place to record.
-            GatewayLost: this machine gives no process or directory for it.
+        Raises InputError: the price table is wrong, there is nothing to replay, or no place to record; GatewayLost:
+        this machine gives no process or directory for it.
         """
         _check(settings)
         directory: Path | None = None
@@ -232,8 +231,7 @@ def open_route(
     `trial` is its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`. Of
     several upstreams for one wire the first counts. The gateway has `timeout` seconds to answer, including its start.
 
-    Raises:
-        GatewayLost: it is not there, or did not answer.
+    Raises GatewayLost: it is not there, or did not answer.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -311,10 +309,8 @@ class Route:
         has arrived; `stopped` is called several times a second, and says whether to give up. `logged`: it is in the
         file of calls, if there is one.
 
-        Raises:
-            GatewayLost: the gateway is gone.
-            ConnectionError: the answer broke off, as it did for the gateway.
-            TimeoutError: no complete answer within `timeout` seconds, or `stopped`.
+        Raises GatewayLost: the gateway is gone; ConnectionError: the answer broke off, as it did for the gateway;
+        TimeoutError: no complete answer within `timeout` seconds, or `stopped`.
         """
         parts = urllib.parse.urlsplit(url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -343,9 +339,8 @@ class Route:
     def close(self) -> RouteReport:
         """End running calls, and return the report of the route.
 
-        Raises:
-            GatewayLost: the gateway is gone, and its data with it.
-            ResultsUnwritable: the traffic could not be recorded. Raised once; a second call returns the report.
+        Raises GatewayLost: the gateway is gone, and its data with it. ResultsUnwritable: the traffic could not be
+        recorded. Raised once; a second call returns the report.
         """
         if self._report is None:
             with contextlib.suppress(OSError):
@@ -363,8 +358,7 @@ class Route:
 
         Its report has the calls of that turn alone, and the usage of all turns.
 
-        Raises:
-            GatewayLost: the gateway is gone.
+        Raises GatewayLost: the gateway is gone.
         """
         with self._lock:
             self._said, self._report = {}, None

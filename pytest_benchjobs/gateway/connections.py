@@ -133,8 +133,7 @@ class Connections:
         request is sent again on a new one. `headers` must be complete, except for those that frame the body. `on_sent`
         is called with True when the endpoint begins to get a body, with False when it turns out that it did not.
 
-        Raises:
-            BrokenOff: the connection ended in the beginning of the answer.
+        Raises BrokenOff: the connection ended in the beginning of the answer.
         """
         anew = False
         while True:

@@ -257,7 +257,9 @@ class Exchange:
                 if failure is not None:
                     await self._note_failed(failure, for_good=failure.ending is Ending.QUOTA and not hung_up)
                 elif whole:
-                    self._note_succeeded()
+                    self._state.succeeded(self._line)
+                    if self._asked_at is not None:
+                        self._job.quotas.note_answered(self._target, self._asked_at)
             self._record(answer.status, answer.headers, chunks, cut=not whole)
         return response
 
@@ -316,11 +318,6 @@ class Exchange:
             self._add(tokens, "were refused and did not report what they used", reading, self._asking.took())
         else:
             self._add(tokens, None, reading)
-
-    def _note_succeeded(self) -> None:
-        self._state.succeeded(self._line)
-        if self._asked_at is not None:
-            self._job.quotas.note_answered(self._target, self._asked_at)
 
     async def _note_failed(self, failure: Failure, *, for_good: bool) -> None:
         """Note that the endpoint failed a call, and its quota, if that is used up for others, too.

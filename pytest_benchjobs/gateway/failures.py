@@ -30,7 +30,7 @@ from ..model.ending import Ending
 from ..store.text import one_line
 from ..system.cutting import beginning_of
 from ..system.http import retry_after
-from .wires import parsed, tables
+from .wires import parsed, table, tables
 
 _MESSAGE_LENGTH = 300
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
@@ -251,7 +251,7 @@ def _back_at(
 
     `wait` are the seconds of its `Retry-After`.
     """
-    inner = _table(_table(error, "metadata"), "headers")
+    inner = table(table(error, "metadata"), "headers")
     told: list[object] = [
         headers.get("anthropic-ratelimit-unified-reset"),
         error.get("resets_at"),
@@ -273,11 +273,6 @@ def _day_is_over(error: Mapping[str, Any]) -> bool:
         for detail in tables(error, "details")
         for violation in tables(detail, "violations")
     )
-
-
-def _table(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = said.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _time(told: object) -> float | None:

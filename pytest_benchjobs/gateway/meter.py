@@ -13,7 +13,7 @@ from ..system.cutting import beginning_of
 from .counts import merge, tokens_of
 from .tiers import tiers
 from .tokens import Tokens
-from .wires import Kind, parsed, tables
+from .wires import Kind, parsed, table, tables
 
 LONGEST_ANSWER = 64 << 20
 """The most bytes of one event, or of an answer in one piece."""
@@ -182,7 +182,7 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
         return f"the answer is not JSON: {start}"
     for event in said if isinstance(said, list) and said else [said]:
         form = _FORMS[kind]
-        if not isinstance(event, dict) or (_hollow(kind, event) and not _part(event, form.usage)):
+        if not isinstance(event, dict) or (_hollow(kind, event) and not table(event, form.usage)):
             return f"the answer has no `{form.answers}`: {start}"
     return None
 
@@ -210,18 +210,13 @@ def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
     return not isinstance(found, list) or (kind is Kind.CHAT and not found)
 
 
-def _part(event: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = event.get(name)
-    return part if isinstance(part, dict) else {}
-
-
 def _note(reading: Reading, source: Mapping[str, Any], model: str = "model", usage: str = "usage") -> None:
     name = source.get(model)
     if reading.model is None and isinstance(name, str) and name:
         reading.model = name
     _fail(reading, source.get("error"))
     reading.told |= tiers(source)
-    _note_usage(reading, _part(source, usage))
+    _note_usage(reading, table(source, usage))
 
 
 def _note_usage(reading: Reading, usage: Mapping[str, Any], choice: object = None) -> None:
@@ -261,9 +256,9 @@ def _refuse(reading: Reading, why: object) -> None:
 
 def _read_messages(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
-    _note(reading, _part(event, "message") if kind == "message_start" else event)
+    _note(reading, table(event, "message") if kind == "message_start" else event)
     reading.finished |= kind == "message_stop"
-    for part in (event, _part(event, "delta"), _part(event, "message")):
+    for part in (event, table(event, "delta"), table(event, "message")):
         _refuse(reading, part.get("stop_reason"))
 
 
@@ -273,24 +268,24 @@ def _read_chat(event: dict[str, Any], reading: Reading) -> None:
     _note(reading, event)
     for name in event:
         if name.startswith("x_"):  # what a provider adds, such as `x_groq`
-            _note(reading, _part(event, name))
+            _note(reading, table(event, name))
     for choice in tables(event, "choices"):
-        if usage := _part(choice, "usage"):
+        if usage := table(choice, "usage"):
             _note_usage(reading, usage, choice.get("index"))
         if choice.get("finish_reason"):
             reading.ends.add(str(choice.get("index")))
-        said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
+        said = table(choice, "delta").get("refusal") or table(choice, "message").get("refusal")
         _refuse(reading, "refusal" if said else choice.get("finish_reason"))
 
 
 def _read_responses(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
-    response = _part(event, "response") or event
+    response = table(event, "response") or event
     if kind == "response.failed" or (kind is None and response.get("status") == "failed"):
         _fail(reading, response.get("error") or "the endpoint does not say why it failed")
     _note(reading, response)
     reading.finished |= isinstance(kind, str) and kind in _ENDS
-    _refuse(reading, _part(response, "incomplete_details").get("reason"))
+    _refuse(reading, table(response, "incomplete_details").get("reason"))
     if "response.refusal" in str(kind) or '"type": "refusal"' in json.dumps(response.get("output")):
         reading.refused = "refusal"
 
@@ -302,7 +297,7 @@ def _read_generate(event: dict[str, Any], reading: Reading) -> None:
             reading.ends.add(str(candidate.get("index")))
             reading.finished |= len(reading.ends) >= reading.choices
         _refuse(reading, candidate.get("finishReason"))
-    if blocked := _part(event, "promptFeedback").get("blockReason"):
+    if blocked := table(event, "promptFeedback").get("blockReason"):
         reading.finished, reading.refused = True, beginning_of(str(blocked), 50)
 
 

@@ -69,8 +69,7 @@ class Outgoing:
 
     A call that names no model is of the trial's own.
 
-    Raises:
-        Unsendable: it cannot be passed on.
+    Raises Unsendable: it cannot be passed on.
     """
 
     def __init__(self, call: Call, body: bytes, allowed: Allowed, tools: ProviderTools = EVERY_TOOL) -> None:

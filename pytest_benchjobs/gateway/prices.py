@@ -102,8 +102,7 @@ class Prices:
             rate: Name of its rate, if that is not the standard one.
             public: Public prices hold: it is no server of the user's.
 
-        Raises:
-            Unpriced: the cost is unknown; the message says why.
+        Raises Unpriced: the cost is unknown; the message says why.
         """
         if tokens.total is None:
             raise Unpriced(f"{model or 'the model'} did not report what it used")
@@ -140,8 +139,7 @@ class Prices:
 def load_prices(path: Path | None = None) -> Prices:
     """The table at `path`, if any, over the packaged one.
 
-    Raises:
-        InputErrors: every mistake in the file, with its line.
+    Raises InputErrors: every mistake in the file, with its line.
     """
     if path is None:
         packaged = resources.files(__package__) / _PACKAGED

@@ -63,11 +63,7 @@ class ProviderTools:
         self._allowed = None if allowed is None else frozenset(allowed)
 
     def take_out(self, call: Call, request: dict[str, Any]) -> tuple[str, ...]:
-        """Take all others out of a parsed request; return their names.
-
-        Raises:
-            Unsendable: the request forces one.
-        """
+        """Take all others out of a parsed request; return their names. Raises Unsendable: the request forces one."""
         return () if self._allowed is None else _Request(call, self._allowed).reduce(request)
 
 

@@ -30,8 +30,7 @@ def warm_up(provider: str) -> None:
 def cost(provider: str, model: str, tokens: Tokens, rate: str | None = None) -> float:
     """USD of a call at today's prices.
 
-    Raises:
-        Unpriced: the table has no price for it, or its counts contradict each other.
+    Raises Unpriced: the table has no price for it, or its counts contradict each other.
     """
     prices = _prices(provider, model, rate)
     for name, count in tokens.apart.items():

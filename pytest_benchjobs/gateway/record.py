@@ -43,8 +43,7 @@ class Recorded:
 class Recording:
     """Recording of one trial's calls as they are made. Replaces the recording of an earlier try.
 
-    Raises:
-        OSError: from every method, if it cannot be written.
+    Raises OSError: from every method, if it cannot be written.
     """
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
@@ -115,8 +114,7 @@ class Replay:
 
         The second value is the file it is from, if the recorded call had another prompt.
 
-        Raises:
-            ValueError: the file was not written by `Recording`.
+        Raises ValueError: the file was not written by `Recording`.
         """
         if self._files is None:
             self._files = _by_call(sorted(self._directory.glob("*.json")))

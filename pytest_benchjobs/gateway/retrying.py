@@ -91,8 +91,7 @@ class Pulse:
     async def limit(self, waiting: Awaitable[_Awaited]) -> _Awaited:
         """Wait for the beginning of the answer, or for its next piece, and give up when that takes too long.
 
-        Raises:
-            TimeoutError: it took too long; the message says how long.
+        Raises TimeoutError: it took too long; the message says how long.
         """
         # While the agent does not take what came, the endpoint is not waited for.
         passed = time.monotonic() - self._left

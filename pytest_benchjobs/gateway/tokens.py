@@ -101,11 +101,7 @@ class Price:
     """Of `Tokens.apart`."""
 
     def cost(self, tokens: Tokens) -> float:
-        """USD for the reported tokens.
-
-        Raises:
-            Unpriced: some of them have no price.
-        """
+        """USD for the reported tokens. Raises Unpriced: some of them have no price."""
         total = 0.0
         for name, count in tokens.charged().items():
             price = self.apart.get(name) if name in tokens.apart else getattr(self, name)

@@ -111,6 +111,12 @@ def parsed(text: bytes) -> Any:
         return None
 
 
+def table(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The object `name`, in JSON of any form; an empty one if there is none."""
+    found = said.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def tables(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """The objects in the list `name`, in JSON of any form."""
     listed = said.get(name)

@@ -27,7 +27,6 @@ from ..store.index import index_job
 from ..store.layout import Layout
 from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
-from ..store.results import find_bundle
 from ..store.totals import spent_by
 from . import rounds
 from .dead_jobs import recover
@@ -149,6 +148,8 @@ def _make(directory: Path) -> None:
 def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
     """Lock an earlier job. Its record is written later."""
     assert request.settings.resume is not None  # noqa: S101  callers have looked
+    from ..store.results import find_bundle
+
     bundle = find_bundle(history, request.settings.resume)
     interrupted = bundle.read()
     had, now = interrupted.config.gate, request.settings.job.gate

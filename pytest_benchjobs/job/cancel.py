@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 
 from ..model.job import JobRecord, JobStatus
 from ..store.bundle import JobBundle
-from ..store.files import remove_tree, writing
+from ..store.files import remove_tree
 from ..store.history import History
-from ..store.liveness import ask_to_cancel, asked_to_cancel, hold, is_dead
+from ..store.liveness import ask_to_cancel, asked_to_cancel, holding, is_dead
 from ..store.reader import HistoryReader
 from .dead_jobs import recover
 from .end import end, is_complete
@@ -70,14 +69,10 @@ def finish(directory: Path, bundle: JobBundle) -> None:
     indexed = row is not None and row.status == record.status.value
     if indexed and is_complete(bundle.layout):
         return
-    with writing(bundle.root):
-        lock = hold(bundle.root)
-    if lock is None:
-        return  # another process is ending it
-    try:
+    with holding(bundle.root) as is_ours:
+        if not is_ours:
+            return  # another process is ending it
         if not indexed:
             bundle.layout.junit.unlink(missing_ok=True)  # the report may be of an earlier state
         with History.of(directory) as history:
             end(bundle, history)
-    finally:
-        os.close(lock)

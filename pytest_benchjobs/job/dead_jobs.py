@@ -21,7 +21,7 @@ from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import Layout
 from ..store.listing import JOBS, Wanted, each
-from ..store.liveness import STALE_SECONDS, hold, is_dead, last_beat
+from ..store.liveness import STALE_SECONDS, holding, is_dead, last_beat
 from ..store.text import clean
 from ..system.paths import is_file
 from .end import Ending, Noting, end, is_complete
@@ -103,20 +103,15 @@ def _recover_job(
     dead = is_dead(bundle.root, record, stale_seconds)
     if not dead and not (record.status.ended and record.owner.host == current_owner().host):
         return None
-    with writing(bundle.root):
-        lock = hold(bundle.root)
-    if lock is None:
-        return None  # another process is resuming it
-    try:
+    with holding(bundle.root) as is_ours:
+        if not is_ours:
+            return None  # another process is resuming it
         lost = not is_file(bundle.layout.record)
         record = _record(bundle, history)
         if not record.status.ended:
             found = _close(bundle, record, history, cancel=cancel)
-            more = (
-                f"; its {bundle.layout.record.name} was missing, and was restored from the history"
-                if lost
-                else ""
-            )
+            name = bundle.layout.record.name
+            more = f"; its {name} was missing, and was restored from the history" if lost else ""
             return dataclasses.replace(found, message=found.message + more)
         if dead:
             return _finish(bundle, history)
@@ -124,8 +119,6 @@ def _recover_job(
         if record.id not in history.ended_jobs():
             index_job(bundle, history)
         return None
-    finally:
-        os.close(lock)
 
 
 def _record(bundle: JobBundle, history: History) -> JobRecord:

@@ -19,6 +19,7 @@ from ..model.errors import InputError
 from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
 from ..model.known_failure import KNOWN_FILE
+from ..sandbox.providers import usual_headroom
 from ..settings.agents import takes_model, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
@@ -268,13 +269,16 @@ def _configuration(
         "per_benchmark": per_benchmark,
     }
     try:
-        return JobConfig.model_validate(fields)
+        job = JobConfig.model_validate(fields)
     except ValidationError as error:
         from ..sources.complaints import in_words
 
         first = error.errors(include_url=False)[0]
         place = first["loc"]
         raise InputError(f"{merged.origin(str(place[0]))}: {in_words(first)}") from None
+    if "headroom" in values:
+        return job
+    return job.model_copy(update={"usual_headroom": usual_headroom(job.sandbox)})
 
 
 def _job_named(said: Said, name: str) -> str | None:

@@ -7,7 +7,6 @@ import datetime
 import errno
 import functools
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from ..store.history import History
 from ..store.incoming import Action, FoundTrial, IncomingJob, MergeResult, ended_at, read_job, read_model
 from ..store.layout import RESULT, JobLayout, Layout, hidden
 from ..store.listing import JOBS, each
-from ..store.liveness import hold, is_dead
+from ..store.liveness import holding, is_dead
 from ..store.rows import as_text
 from ..store.text import one_line
 from ..store.trials import move_in, read_result, sound
@@ -178,13 +177,9 @@ class Merge:
         """Merge new trials into a bundle of this directory."""
         bundle.read()  # refuse another job of the same id, whose results would be mixed with these
         here = self._read(bundle.root)
-        with writing(bundle.root):
-            lock = hold(bundle.root)
-        if lock is None or not (here.record.status.ended or is_dead(bundle.root, here.record)):
-            if lock is not None:
-                os.close(lock)
-            return _refused(job, "it is running here")
-        try:
+        with holding(bundle.root) as is_ours:
+            if not (is_ours and (here.record.status.ended or is_dead(bundle.root, here.record))):
+                return _refused(job, "it is running here")
             if bundle.rename_by_path((trial.node_id, trial.benchmark) for trial in job.trials.values())[1]:
                 here = self._read(bundle.root)
             new = [
@@ -208,8 +203,6 @@ class Merge:
             planned = [count for count in (base.planned, other.planned) if count is not None]
             record = base.model_copy(update={"planned": max(planned, default=None)})
             return self._merged(bundle, record, "updated", merged=True)
-        finally:
-            os.close(lock)
 
     def _mend(self, bundle: JobBundle, here: IncomingJob) -> None:
         """Complete a merge that was killed after it had copied trials."""

@@ -18,7 +18,7 @@ from ..store.files import remove_tree, writing
 from ..store.history import History
 from ..store.kept_names import with_earlier_steps
 from ..store.layout import aside
-from ..store.liveness import hold, is_dead
+from ..store.liveness import holding, is_dead
 
 
 class Removed(NamedTuple):
@@ -88,11 +88,9 @@ def _refuse_running(directory: Path, job_id: str) -> None:
         record = None  # damaged record: only the lock tells
     if record is not None and not record.status.ended and not is_dead(bundle.root, record):
         raise InputError(f"job {job_id} is running; `benchjobs cancel {job_id}` stops it")
-    with writing(bundle.root):
-        lock = hold(bundle.root)
-    if lock is None:
-        raise InputError(f"another process writes job {job_id} just now; try again")
-    os.close(lock)
+    with holding(bundle.root) as is_ours:
+        if not is_ours:
+            raise InputError(f"another process writes job {job_id} just now; try again")
 
 
 def _size(root: Path) -> int:

@@ -182,6 +182,8 @@ class JobConfig(Model):
     """Runtime of the engine for containers of trials; default: the engine's own."""
     headroom: Annotated[float, Field(ge=1, le=1000)] = 1.0
     """Limit of cpus and memory as a multiple of what is guaranteed, where a scenario names one number."""
+    usual_headroom: float | None = None
+    """The same for scenarios that are no tasks of Harbor, as its sandboxes have it where no headroom was given."""
     gate: GateConfig = GateConfig()
     """Gates that judge the job, at its end and by `benchjobs gate`."""
     directory: Path
@@ -198,7 +200,8 @@ class JobConfig(Model):
     def ran_on(self) -> str:
         """What its trials run on, in words that gates compare."""
         runtime = f", runtime {self.runtime}" if self.runtime else ""
-        headroom = f", headroom {self.headroom:g}" if self.headroom != 1 else ""
+        factor = self.usual_headroom or self.headroom
+        headroom = f", headroom {factor:g}" if factor != 1 else ""
         return f"{self.sandbox}{self.sandbox_words and f' ({self.sandbox_words})'}{runtime}{headroom}"
 
     @property

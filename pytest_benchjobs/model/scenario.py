@@ -146,12 +146,15 @@ class Environment(Numerous):
     compose: Compose | None = None
     """Services beside the container; default: none."""
 
-    @property
-    def access(self) -> NetworkAccess:
-        """Its network, where no phase has another."""
-        return NetworkAccess(
-            network=self.network, allowed_hosts=self.allowed_hosts if self.network == "allowlist" else ()
-        )
+    def access(
+        self, network: Network | None = None, allowed_hosts: tuple[str, ...] | None = None
+    ) -> NetworkAccess:
+        """Network of a phase with these keys, in such a container; where it has none, that of the container."""
+        chosen = network or self.network
+        if chosen != "allowlist":
+            return NetworkAccess(network=chosen)
+        hosts = self.allowed_hosts if allowed_hosts is None else allowed_hosts
+        return NetworkAccess(network=chosen, allowed_hosts=hosts)
 
     def with_headroom(self, headroom: float) -> Environment:
         """Return it with limits of `headroom` times what is guaranteed, where one number stands for both."""
@@ -509,16 +512,6 @@ class Scenario(Numerous):
                 "steps": (),
             }
         )
-
-    def access_of(
-        self, network: Network | None, allowed_hosts: tuple[str, ...] | None, environment: Environment
-    ) -> NetworkAccess:
-        """Network of a phase with these keys, in a container of this environment."""
-        chosen = network or environment.network
-        if chosen != "allowlist":
-            return NetworkAccess(network=chosen)
-        hosts = environment.allowed_hosts if allowed_hosts is None else allowed_hosts
-        return NetworkAccess(network=chosen, allowed_hosts=hosts)
 
     @property
     def tools_of_providers(self) -> tuple[str, ...] | None:

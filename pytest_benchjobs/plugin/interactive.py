@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..agents.interactive import InteractiveAgent
-from ..job.interactive import DrivenTicket
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..sources import find_sources
@@ -31,6 +29,7 @@ from .registry import add_scorers, agents_of
 from .state import state_of
 
 if TYPE_CHECKING:
+    from ..job.interactive import DrivenTicket
     from ..model.known_failure import Known
     from ..sources.protocol import ScenarioRef, Source
 
@@ -55,7 +54,7 @@ class Case:
     """Digest of the function."""
 
 
-_TICKET = pytest.StashKey[DrivenTicket]()
+_TICKET: pytest.StashKey[DrivenTicket] = pytest.StashKey()
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -152,6 +151,8 @@ def case_of(item: pytest.Item) -> Case | None:
 def ticket_of(item: pytest.Item) -> DrivenTicket:
     """Return the ticket of an interactive test's trial."""
     if _TICKET not in item.stash:
+        from ..job.interactive import DrivenTicket
+
         case = case_of(item)
         assert case is not None  # noqa: S101  the caller has looked
         agent = _with_parameters(item, case.agent)
@@ -221,6 +222,8 @@ def register(
     others: bool,
 ) -> None:
     """Make the agents of interactive tests known to the session and its job. UsageError: the name of one is taken."""
+    from ..agents.interactive import InteractiveAgent
+
     agents = agents_of(config)
     for name in {spec.name: None for spec in specs}:
         if name in agents and not isinstance(agents[name], InteractiveAgent):

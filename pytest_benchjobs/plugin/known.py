@@ -120,8 +120,10 @@ def apply(session: pytest.Session) -> str | None:
 
 def note_unmatched(session: pytest.Session) -> None:
     """Note entries that match no scenario of the collected benchmarks, unless only parts of these were collected."""
-    failures = settings_of(session.config).known
-    if failures is None or session.testsfailed or _is_part(session.config):
+    failures, option = settings_of(session.config).known, session.config.option
+    if failures is None or session.testsfailed or option.ignore or option.ignore_glob:
+        return
+    if state_of(session.config).chosen or names_trials(session.config):
         return
     seen = settings_of(session.config).seen
     unmatched = failures.unmatched()
@@ -149,12 +151,6 @@ def summarise(
         terminal.write_line(known_line(tally), yellow=bool(tally.passing))
     for line in state_of(config).notes:
         terminal.write_line(line, yellow=True)
-
-
-def _is_part(config: pytest.Config) -> bool:
-    """Return whether the command line names single trials, tasks or files. Other scenarios are unknown then."""
-    ignores = config.option.ignore or config.option.ignore_glob
-    return bool(state_of(config).chosen or ignores or names_trials(config))
 
 
 def _note(config: pytest.Config, line: str) -> None:

@@ -142,8 +142,7 @@ def refuse_moved_rootdir(config: pytest.Config) -> None:
 
     pytest determines rootdir and ini file before it knows our options: those of another project, or none, would hold.
 
-    Raises:
-        pytest.UsageError: rootdir or ini file are others than without that value.
+    Raises pytest.UsageError: rootdir or ini file are others than without that value.
     """
     args = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
     values = [

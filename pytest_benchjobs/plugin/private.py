@@ -37,8 +37,7 @@ def setup_state(session: Any, state: SetupState) -> Iterator[None]:
 def load_conftests(config: pytest.Config, directories: Iterable[Path]) -> bool:
     """Load the conftest.py files of directories, as pytest does for paths; return whether there were new ones.
 
-    Raises:
-        pytest.UsageError: one cannot be imported.
+    Raises pytest.UsageError: one cannot be imported.
     """
     manager: Any = config.pluginmanager
     before = len(manager.get_plugins())

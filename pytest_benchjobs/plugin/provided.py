@@ -28,9 +28,7 @@ class Providing:
     def of(self, values: Mapping[str, object]) -> Provided | None:
         """Return what the values of fixtures provide; None if none of them does.
 
-        Raises:
-            TypeError: a value is of a wrong type.
-            FileNotFoundError: a file does not exist.
+        Raises TypeError: a value is of a wrong type; FileNotFoundError: a file does not exist.
         """
         if not any(name in values for name in GIVING):
             return None

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
     """Return every agent by name: built in, installed, described in files, from plugins and conftest.py, given by path.
 
-    Raises:
-        pytest.UsageError: a path is missing, or a hook returned an invalid value.
+    Raises pytest.UsageError: a path is missing, or a hook returned an invalid value.
     """
     state = state_of(config)
     if state.agents is None:

@@ -39,9 +39,8 @@ def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
 
     Without `work`, trials come one by one.
 
-    Raises:
-        pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
-            newer version; another process runs the job.
+    Raises pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
+    newer version; another process runs the job.
     """
     settings = settings_of(config)
     work = work or Work()

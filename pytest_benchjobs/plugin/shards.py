@@ -11,19 +11,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ..analysis.baseline.file import side_of_file
-from ..analysis.forecast import scenario_seconds
 from ..model.errors import BenchError, InputError
 from ..model.job import Shard, Split
 from ..settings.sampling import split
 from ..store.layout import Layout
-from ..store.reader import HistoryReader
-from ..store.results import find_bundle
 from ..store.text import clean
 from .interactive import case_of, ticket_of
 from .items import TrialItem
@@ -94,6 +89,8 @@ def _keep_own(config: pytest.Config, items: list[pytest.Item]) -> None:
             trials.setdefault(scenario, []).extend(_agents(item))
     if not trials:
         return
+    from ..analysis.forecast import scenario_seconds
+
     known = _durations(config)
     seconds = scenario_seconds(trials, known or {})
     parts = split(seconds, total)
@@ -145,6 +142,9 @@ def _resumed(config: pytest.Config) -> JobRecord | None:
     job = settings.job
     if settings.resume is None or not Layout(job.directory).history.is_file():
         return None
+    from ..store.reader import HistoryReader
+    from ..store.results import find_bundle
+
     with HistoryReader.of(job.directory) as history:
         earlier = find_bundle(history, settings.resume).read()
     was = earlier.config
@@ -165,6 +165,10 @@ def _durations(config: pytest.Config) -> dict[tuple[str, str, str], float] | Non
     path = settings.job.shard_durations
     if path is None:
         return None
+    from statistics import fmean
+
+    from ..analysis.baseline.file import side_of_file
+
     try:
         side, _ = side_of_file("", path, None)
     except InputError as error:

@@ -16,8 +16,7 @@ SUFFIX = ".replay.json"
 def write_captures(rows: Iterable[Mapping[str, Any]], directory: Path) -> int:
     """Write a file for each row of an export for training; return how many there are.
 
-    Raises:
-        ResultsUnwritable: the directory cannot be written.
+    Raises ResultsUnwritable: the directory cannot be written.
     """
     count = 0
     for row in rows:

@@ -91,7 +91,11 @@ def of_scorers(scorers: Iterable[ScorerResult], lines: int = LINES, size: int = 
     """Return the excerpts of scorers. They are in the result: no file is read."""
     for scorer in scorers:
         if ended := last_lines(scorer.output, lines, size):
-            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({_log_of(scorer)})", ended)
+            name, step = (
+                one_line(scorer.name, 40),
+                "" if scorer.step is None else f"steps/{slug(scorer.step)}/",
+            )
+            yield Excerpt(f"last lines of scorer {name} ({step}scorers/{name}/output.log)", ended)
 
 
 def imperfect(result: TrialResult) -> Iterator[ScorerResult]:
@@ -104,12 +108,6 @@ def scorer_text(scorer: ScorerResult) -> str:
     error = "" if scorer.error is None else one_line(f"{scorer.error.class_}: {scorer.error.message}", 200)
     ran = [f"{name}: {one_line(text, 150)}" for name, text in scorer.definition.items()]
     return one_line(joined(error, *ran, *(f"{name}={value}" for name, value in scorer.details.items())), 400)
-
-
-def _log_of(scorer: ScorerResult) -> str:
-    """Return the path of a scorer's log, relative to the trial's."""
-    place = "" if scorer.step is None else f"steps/{slug(scorer.step)}/"
-    return f"{place}scorers/{one_line(scorer.name, 40)}/output.log"
 
 
 def last_lines(text: str, lines: int, size: int) -> tuple[str, ...]:

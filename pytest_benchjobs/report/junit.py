@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ..analysis.known_failures import is_xfail, surprising, waived
-from ..analysis.statistics import mean_interval
+from ..analysis.statistics.inversion import mean_interval
 from ..analysis.trials import grouped
 from ..analysis.verdict import verdicts
 from ..model.gate import GateReport

@@ -87,8 +87,7 @@ def merge_junit(paths: Sequence[Path]) -> tuple[bytes, int]:
 
     Suites of the same name become one. Of a case that is in several files, the last one counts.
 
-    Raises:
-        InputError: one is no JUnit file, with its path and line.
+    Raises InputError: one is no JUnit file, with its path and line.
     """
     suites: dict[str | None, _Suite] = {}
     name = None

@@ -22,14 +22,12 @@ from .documents import mirror
 from .documents.jobs import JobTotals, Reason
 from .documents.summary import (
     AgentFigures,
-    AtK,
     Figures,
     InFlight,
     RunFigures,
     SummaryDocument,
     SummaryScenario,
     SummaryTrial,
-    VerdictFigures,
 )
 from .rescored import rescored_line
 from .summary import metric_figures
@@ -159,15 +157,14 @@ def _run(
 
 def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Figures:
     found = repeats(scenarios, config)
-    verdicts = found.verdicts
     return mirror(
         Figures,
         summary,
         scenarios=len(scenarios) or summary.total,
         error=summary.errors,
-        at_k=tuple(mirror(AtK, point) for point in found.at_k),
+        at_k=found.at_k,
         flaky=found.flaky,
-        verdicts=verdicts and mirror(VerdictFigures, verdicts, error=verdicts.errors),
+        verdicts=found.verdicts,
     )
 
 

@@ -55,13 +55,16 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     places = [*places_of(directory, root, result)]
     commands, left_out = ((), 0) if result.confidential else _commands(places)
     files, more = _files(places[0])
+    logs: list[Excerpt] = []
+    if not result.confidential:
+        logs = [*of_agent(result, root, LINES, SIZE), *of_scorers(result.scorers, LINES, 4096)]
     return ShowDocument(
         result=result,
         job_name=record.name,
         statement=None if result.confidential else statement_of(result, record, Scenarios()),
         commands=commands,
         commands_left_out=left_out,
-        logs=tuple(LogEnd(title=one.title, lines=one.lines) for one in _logs(result, root)),
+        logs=tuple(LogEnd(title=one.title, lines=one.lines) for one in logs),
         directory=str(places[0]),
         files=files,
         files_left_out=more,
@@ -103,14 +106,6 @@ def _sandbox_option(record: JobRecord) -> str:
     if sandbox == usual and "sandbox" not in said:
         return ""
     return f" {BY_NAME['sandbox'].flag}={shlex.quote(clean(sandbox))}"
-
-
-def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
-    """Return the last lines of the agent, and of every scorer."""
-    if result.confidential:
-        return
-    yield from of_agent(result, root, LINES, SIZE)
-    yield from of_scorers(result.scorers, LINES, 4096)
 
 
 def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios) -> str | None:

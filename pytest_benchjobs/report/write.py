@@ -25,8 +25,7 @@ def write_reports(
 
     `gate` is the gate report of the job, `host` the CI system that will read the files.
 
-    Raises:
-        DiskFull, ResultsUnwritable: the directory cannot be written.
+    Raises DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     from ..store.files import write_atomically
     from .json import report_json

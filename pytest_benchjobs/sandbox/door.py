@@ -29,6 +29,17 @@ def door_command(port: int, path: str) -> tuple[str, ...]:
     return (PROGRAM, "door", str(port), path)
 
 
+def door_of(argv: Sequence[str]) -> str | None:
+    """The path of the socket that a command connects with, if it is a door."""
+    return argv[3] if tuple(argv[:2]) == (PROGRAM, "door") else None
+
+
+def is_ours(argv: Sequence[str]) -> bool:
+    """True for a command that runs nothing but our program: a door becomes the agent, and a scorer has more started."""
+    mode = tuple(argv[1:3])
+    return argv[0] == PROGRAM and mode != ("serve", "scorer") and not (mode[:1] == ("door",) and argv[4:])
+
+
 _DOOR = door_command(GATEWAY_PORT, SOCKET)
 
 

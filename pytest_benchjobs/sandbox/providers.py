@@ -30,6 +30,8 @@ class _Builtin:
     keeps: str | None = None
     """The beginning of references of what it keeps; None: it keeps nothing."""
     has_settings: bool = False
+    headroom: float | None = None
+    """Usual limit of cpus and memory, as a multiple of what is guaranteed; None: nothing but that."""
 
     def __call__(self, owner: Owner, *settings: BaseModel) -> SandboxProvider:
         made: SandboxProvider = self._found()(owner, *settings)
@@ -46,7 +48,7 @@ class _Builtin:
 
 _BUILTIN = {
     "docker": _Builtin("docker.provider", "DockerProvider", KEPT),
-    "kubernetes": _Builtin("kubernetes.provider", "KubernetesProvider", has_settings=True),
+    "kubernetes": _Builtin("kubernetes.provider", "KubernetesProvider", has_settings=True, headroom=3.0),
     "local": _Builtin("bubblewrap.provider", "LocalProvider"),
 }
 _KEEPERS = {one.keeps: name for name, one in _BUILTIN.items() if one.keeps is not None}
@@ -55,6 +57,12 @@ _KEEPERS = {one.keeps: name for name, one in _BUILTIN.items() if one.keeps is no
 def builtin_providers() -> Mapping[str, Callable[..., SandboxProvider]]:
     """Return what makes a provider, by name: each is called as its class is."""
     return _BUILTIN
+
+
+def usual_headroom(name: str) -> float | None:
+    """Return the headroom that sandboxes have by the name of their provider; None: they have none of their own."""
+    known = _BUILTIN.get(name)
+    return None if known is None else known.headroom
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ class Proxy:
         """Return the program that hands the loopback's socket over; an `EnvironmentFailed`, if there is none."""
         return needed_program(machine, "the network `allowlist` is there", EnvironmentFailed)
 
-    def join(self, run_door: Callable[[], None]) -> None:
+    def join(self, run_door: Callable[[], object]) -> None:
         """Serve a sandbox that was started, also once more: `run_door` runs the program in it, to its end.
 
         It is an `EngineError` if no socket was handed over.

@@ -14,12 +14,17 @@ import selectors
 import socket
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..model.errors import EngineError, EnvironmentFailed, InfrastructureError, OutputLost
 from ..system.temporary import temporary_directory
-from .protocol import Mount, Sandbox
-from .runner import CLOSE, INPUT, KILL, OUTPUT, RUN, TAKEN, Lasting
+from .door import door_of, is_ours
+from .protocol import Mount, Sandbox, Stopping
+from .runner import CLOSE, INPUT, KILL, OUTPUT, RUN, TAKEN, Lasting, can_serve
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
 
 _WINDOW = 1 << 18
 """Bytes of a connection that may be on their way in each direction, as in relay.c."""
@@ -30,6 +35,7 @@ _MOST_WAITING = 64 << 20
 """Bytes that a relay may say before they are taken: a good one is far from it."""
 _EACH = 64
 _LAST_WORDS = 5.0
+_PROXY_DOOR = 20.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -236,21 +242,58 @@ class Relay(Lasting):
 
 
 class Relays:
-    """The relays of one sandbox: of sockets that its engine cannot mount."""
+    """What carries the connections of a sandbox: relays of sockets that its engine cannot mount, and its proxy."""
 
-    def __init__(self, mounts: Iterable[Mount]) -> None:
+    def __init__(self, sandbox: Sandbox, mounts: Iterable[Mount], proxy: Proxy | None) -> None:
+        self._sandbox = sandbox
+        self._proxy = proxy
         self._mounts = {mount.target: mount for mount in mounts}
         self._open: dict[str, Relay] = {}
+        self.agent_worked = False
+        """True once something has run behind a door: an agent may call its own what ours are called."""
 
-    def lacks(self, target: str) -> bool:
+    def before(self, argv: Sequence[str], stopping: Stopping | None) -> Stopping | None:
+        """Have what carries the connections of a command, if anything has to; it ends when that is broken."""
+        worked = self.agent_worked
+        if (door := door_of(argv)) is not None:
+            self.agent_worked = worked or not is_ours(argv)
+            # What an agent has left may keep it from beginning: the door says so, which is for the trial to judge.
+            with contextlib.suppress(EnvironmentFailed):
+                self._begin(door, trusted=not worked)
+            if stopping is not None:
+                asked = stopping.requested
+                requested = lambda: asked() or self._broken is not None  # noqa: E731
+                stopping = dataclasses.replace(stopping, requested=requested)
+        elif self._proxy is not None and not is_ours(argv) and self._lacks(self._proxy.mount.target):
+            # As above; a command without its proxy reaches nothing.
+            with contextlib.suppress(*((EngineError, EnvironmentFailed) if worked else ())):
+                can_serve(self._sandbox)
+                self.join_proxy()
+        return stopping
+
+    def after(self, argv: Sequence[str]) -> None:
+        """Raise why the connections of a command were cut, if that is no doing of what runs in the sandbox."""
+        if door_of(argv) is not None and (broken := self._broken) is not None:
+            raise broken
+
+    def join_proxy(self) -> None:
+        """Have the proxy, if there is one, serve the sandbox, also once more. Raises EngineError: it does not."""
+        if self._proxy is not None:
+            from .proxy import DOOR
+
+            self._proxy.join(
+                lambda: self._sandbox.exec(DOOR, timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
+            )
+
+    def _lacks(self, target: str) -> bool:
         """Return True if the sandbox has to have a relay for this path, and has none."""
         return target in self._mounts and (target not in self._open or self._open[target].has_ended)
 
-    def begin(self, sandbox: Sandbox, target: str, *, trusted: bool) -> None:
+    def _begin(self, target: str, *, trusted: bool) -> None:
         """Have a relay for this path, if the sandbox needs one; for an `InfrastructureError` there is none."""
-        if self.lacks(target):
+        if self._lacks(target):
             self._end(target)
-            relay = self._open[target] = Relay(sandbox, self._mounts[target], trusted=trusted)
+            relay = self._open[target] = Relay(self._sandbox, self._mounts[target], trusted=trusted)
             relay.await_hello()
 
     @property
@@ -259,7 +302,7 @@ class Relays:
         return frozenset(" ".join(relay.command) for relay in tuple(self._open.values()))
 
     @property
-    def broken(self) -> InfrastructureError | None:
+    def _broken(self) -> InfrastructureError | None:
         """Why one carries no more, if that is no doing of what runs in the sandbox."""
         return next((why for one in tuple(self._open.values()) if (why := one.broken)), None)
 

@@ -32,8 +32,7 @@ def run(
         wanted: Files and directories that are wanted back.
         fresh: In a second fresh container with the agent's files.
 
-    Raises:
-        RuntimeError: it cannot be run.
+    Raises RuntimeError: it cannot be run.
     """
     options = [f"--timeout={timeout:g}"] if timeout is not None else []
     options += [f"--user={user}"] if user is not None else []

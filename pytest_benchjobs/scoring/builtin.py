@@ -4,20 +4,49 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import MAIN, TURN, ScorerSpec
+from ..sandbox.protocol import Fetched, File
+from ..sandbox.runner import ActsInside
 from ..sources.documents import has_windows_line_ends
 from ..system.cutting import end_of
 from .metrics import numbers_among, printed_score, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .own_runner import OwnRunner
 from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
-from .put_tests import TEST_SCRIPT, TESTS_DIRECTORY, put_tests
 from .scores import check_owner, counts, ctrf_outcomes, junit_outcomes, parse_reward
+
+TESTS_DIRECTORY = "/tests"
+TEST_SCRIPT = "test.sh"
+
+
+def put_tests(context: ScoringContext, *paths: Path | None) -> None:
+    """Put tests in the place of whatever is in `/tests`, each path over those before, and empty the reward directory.
+
+    Any user can read them, and run `test.sh`. Without a path, the tests of the image stay.
+    """
+    files = [context.empty(VERIFIER_DIRECTORY, directory=True)]
+    for path in filter(None, paths):
+        files += _files_of(path, clean=len(files) == 1)
+    context.sandbox.put(files)
+
+
+def _files_of(path: Path, *, clean: bool) -> Iterator[File]:
+    if path.is_file():
+        yield File(TESTS_DIRECTORY, clean=clean)
+        yield File(f"{TESTS_DIRECTORY}/{path.name}", source=path, readable=True)
+        return
+    yield File(TESTS_DIRECTORY, source=path, clean=clean, readable=True)
+    script = path / TEST_SCRIPT
+    if script.is_file():
+        # Most repositories have it with mode 0644, and only root could change that in the sandbox.
+        yield File(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", source=script, mode=0o755)
+
 
 LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", VERIFIER_DIRECTORY)
 _REPORT_LIMIT = 8 * 1024 * 1024
@@ -102,6 +131,23 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
     ]
 
 
+def _with_owners(context: ScoringContext, kept: Path) -> Fetched | None:
+    """Fetch what was left for us. Where the engine does not tell whose it is, our program does.
+
+    Raises ScorerCrashed: nobody does.
+    """
+    sandbox = context.sandbox
+    fetched = sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    if fetched is None or fetched.owners or not isinstance(sandbox, ActsInside):
+        return fetched
+    shutil.rmtree(kept, ignore_errors=True)
+    with sandbox.inside():
+        fetched = sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    if fetched is not None and not fetched.owners:
+        raise ScorerCrashed(f"nobody tells whose the files in {VERIFIER_DIRECTORY} are")
+    return fetched
+
+
 @needing(
     Needs(
         directories=LOG_DIRECTORIES,
@@ -124,7 +170,7 @@ def score_harbor(context: ScoringContext) -> Graded:
     if result.exit_status == _SIGKILL:
         raise ScorerCrashed(f"scorer {spec.name!r} was killed, so its output may be incomplete")
     kept = context.directory / "verifier"
-    fetched = context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    fetched = _with_owners(context, kept)
     if fetched is not None and (owner := context.owner()) is not None:
         check_owner(fetched.owners, owner[0])
     try:

@@ -7,7 +7,6 @@ code may have written: told are only those that the scorer's files define.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..model.scenario import ScorerSpec
@@ -55,16 +54,12 @@ def _defined(path: Path | None) -> tuple[set[str], set[str]]:
     """Return the names of functions, and the titles of tests, in the files of a scorer."""
     functions: set[str] = set()
     titles: set[str] = set()
-    for text in _texts(path):
-        functions |= {first or second for first, second in _FUNCTION.findall(text)}
-        titles |= {title for _, title in _TITLE.findall(text)}
-    return functions, titles
-
-
-def _texts(path: Path | None) -> Iterator[str]:
-    if path is None:
-        return
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+    files = (
+        [] if path is None else [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
+    )
     for file in files[:_FILES]:
         if file.stat().st_size <= _FILE_LIMIT:
-            yield file.read_text("utf-8", "replace")
+            text = file.read_text("utf-8", "replace")
+            functions |= {first or second for first, second in _FUNCTION.findall(text)}
+            titles |= {title for _, title in _TITLE.findall(text)}
+    return functions, titles

@@ -26,9 +26,7 @@ def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
 
     `shown` is the file's name in messages, by default its path.
 
-    Raises:
-        InputError: it cannot be read.
-        InputErrors: every mistake in it, with file and line, and without the value.
+    Raises InputError: it cannot be read; InputErrors: every mistake in it, with file and line, and without the value.
     """
     shown = shown or str(path)
     try:

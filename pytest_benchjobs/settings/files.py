@@ -12,7 +12,7 @@ from ..model.errors import InputError
 from ..model.node_ids import is_path
 from ..sources.complaints import Complaints, Written, did_you_mean
 from ..sources.documents import Document, read_document
-from ..sources.plain import Place
+from ..sources.plain import Place, table_of
 from ..system.paths import exists
 from .agents import read_agent
 from .extra import PER_BENCHMARK, canonical, read_extra, read_file, read_per_benchmark
@@ -43,7 +43,7 @@ def names_benchmarks(
     """Return whether a profile or job file names benchmarks. InputError: one is missing, or cannot be read."""
     found = [_profile(name, rootdir, directory) for name in profiles]
     found += [(read_file(path), ()) for path in job_files]
-    keys = {key for document, place in found for key in _table(_at(document, place))}
+    keys = {key for document, place in found for key in table_of(_at(document, place))}
     return any(ALIASES.get(key, key) == "benchmarks" for key in keys)
 
 
@@ -93,10 +93,10 @@ def _layer(document: Document, place: Place) -> Layer:
             complaints.wrong((*place, key), "is empty; give a value, or leave it out")
     known, written = canonical(complaints, Settings, data, place)
     found = complaints.check(Settings, known, lambda at: (*place, written[str(at[0])], *at[1:]))
-    extra, benchmarks = read_extra(complaints, _table(known.get("extra")), (*place, "extra"))
+    extra, benchmarks = read_extra(complaints, table_of(known.get("extra")), (*place, "extra"))
     # A value that is not a table was reported above.
     tables = {
-        name: table for name, table in _table(known.get(PER_BENCHMARK)).items() if isinstance(table, dict)
+        name: table for name, table in table_of(known.get(PER_BENCHMARK)).items() if isinstance(table, dict)
     }
     closer = read_per_benchmark(complaints, tables, (*place, PER_BENCHMARK))
     values = {} if found is None else _values(complaints, found, known, written, document.path.parent, place)
@@ -115,10 +115,6 @@ def _at(document: Document, place: Place) -> Any:
     for step in place:
         data = data[step]
     return data
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _refuse_unknown(complaints: Complaints, data: Mapping[str, Any], place: Place) -> None:

@@ -34,8 +34,7 @@ def gate_config(
 
     `blame` returns the place of a key, for messages.
 
-    Raises:
-        InputError: a setting is wrong, or contradicts another.
+    Raises InputError: a setting is wrong, or contradicts another.
     """
     base = base or GateConfig()
     said = _read(values, blame)

@@ -137,8 +137,7 @@ def _matches(name: str, pattern: str) -> bool:
 def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
     """Read a file of known failures. `shown` is how its path is shown.
 
-    Raises:
-        InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
+    Raises InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
     """
     document = read_document(path, keys="known-failures.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)

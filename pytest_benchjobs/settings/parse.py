@@ -20,8 +20,7 @@ def parse(setting: Setting, written: Any, blame: str, directory: Path | None = N
 
     Paths in a value are relative to `directory`.
 
-    Raises:
-        InputError: it is wrong; the message begins with `blame`.
+    Raises InputError: it is wrong; the message begins with `blame`.
     """
     try:
         check_given(written, blame, many=setting.many)

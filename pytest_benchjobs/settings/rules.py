@@ -47,8 +47,7 @@ _ANY = "any"
 def parse_rule(text: str) -> Rule:
     """Parse a rule, such as `mean:5pp`, `pass_rate[tag=easy]:3pp@90`, `cost:20%` or `critical:any`.
 
-    Raises:
-        InputError: it is invalid; the message has the problem, its column, and the valid forms.
+    Raises InputError: it is invalid; the message has the problem, its column, and the valid forms.
     """
     return _Reader(text.strip()).rule()
 
@@ -58,8 +57,7 @@ def floor(metric: str, value: str | float, text: str) -> Rule:
 
     `metric` is a key of `FLOORS`; `text` is the source for messages, such as `--bench-min-score 0.5`.
 
-    Raises:
-        InputError: it is invalid.
+    Raises InputError: it is invalid.
     """
     only, _, number = str(value).strip().rpartition("=")
     only, number = only.strip(), number.strip()

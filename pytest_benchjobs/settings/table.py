@@ -211,7 +211,7 @@ _SANDBOXES = (
         "runtime of the engine for containers of trials, such as runsc (gVisor; `benchjobs doctor` lists what it has)",
         signed="runtime"),
     Setting("headroom", "number", "X",
-        "where a scenario names one number for cpus or memory, allow X times that much (default: 1)",
+        "where a scenario names one number for cpus or memory, allow X times that much (default: 1; kubernetes: 3)",
         signed="headroom"),
     Setting("image_map", "map", "FROM=TO", "use image TO wherever a scenario names FROM, repeatable"),
     Setting("build_args", "table", "KEY=VALUE", "a build argument for every Dockerfile, repeatable",

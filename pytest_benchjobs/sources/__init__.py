@@ -57,8 +57,7 @@ def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
 
     `benchmark` is the benchmark of a task directory at or directly under it.
 
-    Raises:
-        InputError: `path` does not exist, a directory cannot be read, or a file is not a source.
+    Raises InputError: `path` does not exist, a directory cannot be read, or a file is not a source.
     """
     from ..model.errors import InputError
     from ..system.paths import exists, is_directory

@@ -313,9 +313,8 @@ def assemble(
 ) -> Scenario:
     """The scenario at a line of a file, with absolute paths and the contents of the files it refers to.
 
-    Raises:
-        InputError: such a file is not UTF-8 text, or empty.
-        pydantic.ValidationError: a rule of the model that the rules above do not cover.
+    Raises InputError: such a file is not UTF-8 text, or empty; pydantic.ValidationError: a rule of the model that the
+    rules above do not cover.
     """
     environment = _environment(written, directory)
     grade_in, fresh = place_of(written, environment)

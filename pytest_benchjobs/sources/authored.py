@@ -88,8 +88,7 @@ class Benchmark(ManifestSource):
     def confidential(self) -> bool:
         """True if all its scenarios are confidential.
 
-        Raises:
-            InputErrors: something about the benchmark as a whole is wrong.
+        Raises InputErrors: something about the benchmark as a whole is wrong.
         """
         self._valid_header()
         return self._confidential
@@ -98,8 +97,7 @@ class Benchmark(ManifestSource):
     def scorers(self) -> Mapping[str, Callable[..., Any]]:
         """Functions with the decorator `scorer` among its scorers, by their names.
 
-        Raises:
-            InputErrors: something about the benchmark as a whole is wrong.
+        Raises InputErrors: something about the benchmark as a whole is wrong.
         """
         self._valid_header()
         assert self._reading is not None  # noqa: S101  kept with the header
@@ -111,11 +109,7 @@ class Benchmark(ManifestSource):
         return f"<Benchmark {self._keys.get('benchmark')!r}>"
 
     def load(self, scenario_id: str) -> LoadedScenario:
-        """The whole scenario.
-
-        Raises:
-            InputError: there is no such scenario, or something is wrong.
-        """
+        """The whole scenario. Raises InputError: there is no such scenario, or something is wrong."""
         self._valid_header()
         return super().load(scenario_id)
 
@@ -207,8 +201,7 @@ def _made(function: Callable[..., Any], errors: list[InputError]) -> Iterator[_L
 def _variants_of(function: Callable[..., Any]) -> list[_Set]:
     """Name and arguments of each set; of a function without such a mark one, whose name is empty.
 
-    Raises:
-        ValueError: a mark is wrong; the message says how.
+    Raises ValueError: a mark is wrong; the message says how.
     """
     marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
     found: list[_Set] = [("", {})]
@@ -338,8 +331,7 @@ def _plain(value: Any, place: Place, document: _PythonDocument) -> Any:
 def benchmarks_at(path: Path, *, optional: bool = False) -> list[Benchmark]:
     """Run a Python file, and return the benchmarks in its public variables.
 
-    Raises:
-        InputError: it cannot be run, or has none and this is not `optional`.
+    Raises InputError: it cannot be run, or has none and this is not `optional`.
     """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

@@ -59,8 +59,7 @@ class Lenders:
     def find(self, text: str) -> Loan:
         """The scenario that `from` names.
 
-        Raises:
-            InputError: there is no such benchmark or scenario, it is wrong, or it is not on this machine.
+        Raises InputError: there is no such benchmark or scenario, it is wrong, or it is not on this machine.
         """
         place, _, scenario = text.rpartition("::")
         if not place or not scenario:
@@ -115,8 +114,7 @@ def borrow(
 ) -> Scenario:
     """The borrowed scenario as one of this benchmark. What is asked and graded stays as it is.
 
-    Raises:
-        InputError: it cannot be read.
+    Raises InputError: it cannot be read.
     """
     scenario = loan.source.load(loan.ref.id)
     given: dict[str, Any] = {key: getattr(written, key) for key in _SAME if key in written.model_fields_set}

@@ -121,11 +121,7 @@ class Check(Model):
 
 
 def read_capture(path: Path) -> Capture:
-    """Read a captured run.
-
-    Raises:
-        InputError: the file cannot be read, or is not one.
-    """
+    """Read a captured run. Raises InputError: the file cannot be read, or is not one."""
     text = read_text(path, limit=FILE_LIMIT)
     try:
         data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_key_twice)

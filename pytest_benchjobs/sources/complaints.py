@@ -144,11 +144,7 @@ class Complaints:
         return bool(self._errors)
 
     def raise_errors(self) -> None:
-        """Raise the mistakes that were noted, if any.
-
-        Raises:
-            InputErrors: in the order of lines.
-        """
+        """Raise the mistakes that were noted, if any. Raises InputErrors: in the order of lines."""
         if not self._errors:
             return
         errors = sorted(self._errors.values(), key=lambda error: error.line or 0)
@@ -203,11 +199,7 @@ class Complaints:
                 self.unknown_keys(inner, table, at, ignored=ignored, otherwise=otherwise)
 
     def whole(self, model: type[_M]) -> _M:
-        """The document as a `model`.
-
-        Raises:
-            InputErrors: every mistake in it, unknown keys among them.
-        """
+        """The document as a `model`. Raises InputErrors: every mistake in it, unknown keys among them."""
         self.unknown_keys(model, self._document.data)
         found = self.check(model, self._document.data)
         self.raise_errors()

@@ -73,8 +73,7 @@ class Document:
 def read_document(path: Path, *, keys: str, limit: int = MAX_BYTES) -> Document:
     """Read a file; `.toml` is TOML, `.json` JSON, anything else YAML. `keys` is the page of docs/ that lists its keys.
 
-    Raises:
-        InputError: it cannot be read, is over `limit` bytes, or is not a document with a table at the top.
+    Raises InputError: it cannot be read, is over `limit` bytes, or is not a document with a table at the top.
     """
     return parse_document(path, read_text(path, limit=limit), keys=keys)
 
@@ -82,8 +81,7 @@ def read_document(path: Path, *, keys: str, limit: int = MAX_BYTES) -> Document:
 def parse_document(path: Path, text: str, *, keys: str) -> Document:
     """Like `read_document`, for a file whose text was read already.
 
-    Raises:
-        InputError: it is not a document with a table at the top.
+    Raises InputError: it is not a document with a table at the top.
     """
     if path.suffix == ".json":
         return _read_json(path, text)
@@ -93,8 +91,7 @@ def parse_document(path: Path, text: str, *, keys: str) -> Document:
 def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
     """A UTF-8 text file without its byte order mark.
 
-    Raises:
-        InputError: it cannot be read, is over `limit` bytes, or is not UTF-8.
+    Raises InputError: it cannot be read, is over `limit` bytes, or is not UTF-8.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever

@@ -48,8 +48,7 @@ class Named:
     def at(cls, path: Path, name: str, version: str | None = None) -> Named:
         """Return what is at a path: a manifest, a directory, or a file with an entry of the catalogue.
 
-        Raises:
-            InputError: the entry is wrong.
+        Raises InputError: the entry is wrong.
         """
         if not path.name.endswith(ENTRY_SUFFIX):
             return cls((path,), version, name)
@@ -60,11 +59,7 @@ class Named:
 
 
 def read_lines(lines: Iterable[str], root: Path) -> dict[str, Named]:
-    """Read the ini key `bench_benchmarks`: lines `NAME[@VERSION] = PATH`.
-
-    Raises:
-        InputError: a line is wrong.
-    """
+    """Read the ini key `bench_benchmarks`: lines `NAME[@VERSION] = PATH`. Raises InputError: a line is wrong."""
     named: dict[str, Named] = {}
     for line in lines:
         name, equals, path = line.partition("=")
@@ -92,8 +87,7 @@ def _read_python(path: Path) -> Sequence[Source]:
 class Finder:
     """Benchmarks of a project, of the catalogue, and at paths.
 
-    Raises:
-        InputError: from every method: a file that it reads is wrong.
+    Raises InputError: from every method: a file that it reads is wrong.
     """
 
     directories: Sequence[Path]
@@ -158,8 +152,7 @@ class Finder:
     def find(self, text: str, here: Path) -> tuple[str | None, list[Source]]:
         """Return name and sources of a benchmark, `NAME` or `NAME@VERSION`; no name for a path from `here`.
 
-        Raises:
-            NoSuchBenchmark: there is none.
+        Raises NoSuchBenchmark: there is none.
         """
         path = here / text
         if is_path(text) and exists(path):
@@ -187,8 +180,7 @@ class Finder:
     def at(self, path: Path) -> list[Source]:
         """Return the sources at a path, with the Python files that pytest would collect.
 
-        Raises:
-            InputError: there are none.
+        Raises InputError: there are none.
         """
         if path.suffix == ".py" and is_file(path):
             if not (written := list(self.read_python(path))):

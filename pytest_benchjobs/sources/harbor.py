@@ -101,9 +101,7 @@ class HarborTask:
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """Validate the task if its id is `wanted`. Reads `task.toml`, and checks that the other files exist.
 
-        Raises:
-            Unsupported: the task needs something that is not supported.
-            InputErrors: every mistake found.
+        Raises Unsupported: the task needs something that is not supported; InputErrors: every mistake found.
         """
         warnings: list[SourceWarning] = []
         scenario_id = self._id()
@@ -121,11 +119,7 @@ class HarborTask:
         return [_ref(scenario_id, task.metadata)]
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario.
-
-        Raises:
-            InputError: the directory has become wrong since, or has another id.
-        """
+        """The whole scenario. Raises InputError: the directory has become wrong since, or has another id."""
         if scenario_id != self._id():
             raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
         document = read_document(self.path / TASK_FILE, keys="harbor.md")
@@ -185,9 +179,8 @@ def _refuse_unsupported(
 ) -> None:
     """Refuse a task that needs something unsupported.
 
-    Raises:
-        Unsupported: everything unsupported that it asks for. Other mistakes may follow from that: a task of several
-            containers has its images elsewhere.
+    Raises Unsupported: everything unsupported that it asks for. Other mistakes may follow from that: a task of several
+    containers has its images elsewhere.
     """
     refused = Complaints(document)
     _find_unsupported(directory, document.data, refused, complaints)

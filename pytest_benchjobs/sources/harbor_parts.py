@@ -129,11 +129,7 @@ def artifact_spec(artifact: Any) -> ArtifactSpec:
 
 
 def instruction_at(path: Path) -> str:
-    """Return an instruction.
-
-    Raises:
-        InputError: it cannot be read, or is empty.
-    """
+    """Return an instruction. Raises InputError: it cannot be read, or is empty."""
     instruction = strip_canary(read_text(path))
     if not instruction.strip():
         raise InputError("is empty", path=path)

@@ -138,8 +138,7 @@ def check_artifacts(place: Place, artifacts: Iterable[WrittenArtifact], complain
 def steps_of(directory: Path, task: TaskFile) -> tuple[tuple[Step, ...], tuple[ScorerSpec, ...]]:
     """Return the steps, and their scorers, which are named like the steps.
 
-    Raises:
-        InputError: an instruction is empty.
+    Raises InputError: an instruction is empty.
     """
     steps, scorers = [], []
     for table in task.steps:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .plain import table_of
+
 
 def hidden_by(scenario: Mapping[str, Any], directory: Path) -> Iterator[Path]:
     """Yield the paths of references and scorers of a scenario as written, but for what its `files` give the agent."""
@@ -19,7 +21,7 @@ def hidden_by(scenario: Mapping[str, Any], directory: Path) -> Iterator[Path]:
 
 def given_by(scenario: Mapping[str, Any], directory: Path) -> Iterator[Path]:
     """Yield the paths of what a scenario gives the agent: its `files`, and the build context of its image."""
-    for path in _texts({**_table(scenario.get("files")), "context": scenario.get("context")}):
+    for path in _texts({**table_of(scenario.get("files")), "context": scenario.get("context")}):
         yield _at(directory, path)
 
 
@@ -31,10 +33,6 @@ def _named(scenario: Mapping[str, Any]) -> Iterator[str]:
     for scorer in scorers if isinstance(scorers, list) else ():
         if isinstance(scorer, dict):
             yield from _texts({"path": scorer.get("path")})
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(table: object) -> Iterator[str]:

@@ -10,8 +10,7 @@ from typing import Any
 def load_json(text: str) -> Any:
     """Parse JSON. Its values may yet be such as no file can have; see `faults_of_plain`.
 
-    Raises:
-        ValueError: it is not JSON, has a key twice, or is nested too deeply.
+    Raises ValueError: it is not JSON, has a key twice, or is nested too deeply.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -25,8 +25,7 @@ def open_benchmark(place: str, directory: Path, borrower: str | None) -> tuple[S
 
     The benchmark `borrower`, which asks for it, means another one by its own name: that of the catalogue.
 
-    Raises:
-        InputError: there is none, it is wrong, or it is not on this machine.
+    Raises InputError: there is none, it is wrong, or it is not on this machine.
     """
     if is_path(place):
         return Finder((directory,), {}, open_entry=lambda entry: entry.sources()).find(place, directory)[

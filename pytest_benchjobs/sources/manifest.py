@@ -94,19 +94,14 @@ class ManifestSource(abc.ABC):
 
     @property
     def benchmark(self) -> str:
-        """Name of the benchmark; reads the source if `refs` has not.
-
-        Raises:
-            InputErrors: it has none that is valid.
-        """
+        """Name of the benchmark; reads the source if `refs` has not. Raises InputErrors: it has none that is valid."""
         return self._valid_header().benchmark
 
     @property
     def version(self) -> str | None:
         """Version of the benchmark, if it has one; reads the source if `refs` has not.
 
-        Raises:
-            InputErrors: something about the benchmark as a whole is wrong.
+        Raises InputErrors: something about the benchmark as a whole is wrong.
         """
         return self._valid_header().version
 
@@ -118,8 +113,7 @@ class ManifestSource(abc.ABC):
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """Validate and list the wanted scenarios, in their order.
 
-        Raises:
-            InputErrors: every mistake found, each with file and line.
+        Raises InputErrors: every mistake found, each with file and line.
         """
         reading = self._read(lists=True)
         try:
@@ -134,8 +128,7 @@ class ManifestSource(abc.ABC):
     def named_files(self) -> tuple[set[Path], set[Path]]:
         """Return the paths of files for references and scorers, and of files for the agent and its image.
 
-        Raises:
-            InputError: the source cannot be read, or is not valid as a document.
+        Raises InputError: the source cannot be read, or is not valid as a document.
         """
         reading = self._read()
         self._keep(reading)
@@ -144,8 +137,7 @@ class ManifestSource(abc.ABC):
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario, as the source was at the first `load`.
 
-        Raises:
-            InputError: the scenario does not exist, or has become wrong since.
+        Raises InputError: the scenario does not exist, or has become wrong since.
         """
         with self._lock:
             if self._reading is None:
@@ -155,8 +147,7 @@ class ManifestSource(abc.ABC):
     def refuse(self, scenario_id: str, place: Place, message: str) -> None:
         """Raise a mistake in what is written of a scenario, at a place such as `("scorers", 0, "type")`.
 
-        Raises:
-            InputErrors: always.
+        Raises InputErrors: always.
         """
         reading = self._read()
         self._keep(reading)
@@ -250,11 +241,7 @@ class Reading:
         return self.valid_header.confidential or any(loan.confidential for _, loan in self._loans.values())
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
-        """Validate and list the wanted scenarios, in their order.
-
-        Raises:
-            InputErrors: every mistake found.
-        """
+        """Validate and list the wanted scenarios, in their order. Raises InputErrors: every mistake found."""
         # A mistake in the header ends the run, so all others are reported with it.
         every = wanted is None or self.complaints.any
         refs = [

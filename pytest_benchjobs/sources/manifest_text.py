@@ -54,11 +54,10 @@ def manifest_text(path: Path, header: Mapping[str, Any], scenarios: list[dict[st
 def with_scenario(path: Path, text: str, scenario: str) -> str:
     """The text of a manifest with a scenario, the lines of a list item without indentation, after the last one.
 
-    Raises:
-        InputError: it has no place at its end for one, or is wrong.
+    Raises InputError: it has no place at its end for one, or is wrong.
     """
     before = parse_document(path, text, keys="manifest.md").data
-    added = _appended_toml(text, scenario) if path.suffix == ".toml" else _appended_yaml(text, scenario)
+    added = f"{text.rstrip()}\n\n{scenario}" if path.suffix == ".toml" else _appended_yaml(text, scenario)
     try:
         after = parse_document(path, added, keys="manifest.md").data
     except InputError:
@@ -78,7 +77,3 @@ def _appended_yaml(text: str, scenario: str) -> str:
     indent = found[1] if found else "  "
     lines = [f"{indent}{line}" if line else "" for line in scenario.splitlines()]
     return f"{text.rstrip()}\n" + "\n".join(("", *lines)) + "\n"
-
-
-def _appended_toml(text: str, scenario: str) -> str:
-    return f"{text.rstrip()}\n\n{scenario}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 Place = tuple[str | int, ...]
 """Path of a value in a document: keys and indexes, from the top."""
@@ -16,6 +17,11 @@ def dotted(place: Place) -> str:
     """`scenarios[2].scorers[0].weight`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".")
+
+
+def table_of(value: object) -> dict[str, Any]:
+    """Return a table; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def unfit(value: object) -> str | None:

@@ -64,9 +64,8 @@ class Source(Protocol):
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """Validate and list the scenarios whose id is `wanted`, in file order. Validates only those.
 
-        Raises:
-            Unsupported: the only scenario of this source needs something that is not supported.
-            InputErrors: every mistake found, each with file and line.
+        Raises Unsupported: the only scenario of this source needs something that is not supported; InputErrors: every
+        mistake found, each with file and line.
         """
 
     def load(self, scenario_id: str) -> Scenario:

@@ -84,23 +84,20 @@ class RowSource(abc.ABC):
     def ref(self, row: Row) -> ScenarioRef:
         """Id and tags of a row. Called once for each row of a file, when its index is built.
 
-        Raises:
-            KeyError, TypeError, ValueError: the row is wrong; the message says how.
+        Raises KeyError, TypeError, ValueError: the row is wrong; the message says how.
         """
 
     @abc.abstractmethod
     def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
         """The whole scenario of a row. Called when a trial of it runs.
 
-        Raises:
-            KeyError, TypeError, ValueError: the row is wrong; the message says how.
+        Raises KeyError, TypeError, ValueError: the row is wrong; the message says how.
         """
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """List the wanted scenarios in the order of the file.
 
-        Raises:
-            InputError: the file cannot be read, or a row of it is wrong.
+        Raises InputError: the file cannot be read, or a row of it is wrong.
         """
         self._indexed()
         return [ref for ref in self._refs if wanted is None or wanted(ref.id)]
@@ -108,8 +105,7 @@ class RowSource(abc.ABC):
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario; reads only its row.
 
-        Raises:
-            InputError: the scenario does not exist, its row is wrong, or the file has changed since it was listed.
+        Raises InputError: the scenario does not exist, its row is wrong, or the file has changed since it was listed.
         """
         place = self._indexed().get(scenario_id)
         if place is None:
@@ -127,8 +123,7 @@ class RowSource(abc.ABC):
     def _row_of(self, line: bytes, ref: ScenarioRef) -> Row:
         """Read the row of a scenario, at its place in the index.
 
-        Raises:
-            InputError: another row is there: the file is not the one that was listed.
+        Raises InputError: another row is there: the file is not the one that was listed.
         """
         try:
             row = _row(line)

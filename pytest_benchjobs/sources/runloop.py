@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..model.errors import InputError
 from .documents import read_text
+from .plain import table_of
 
 _KNOWN = {
     "name", "input_context", "scoring_contract", "environment_parameters", "reference_output", "metadata",
@@ -52,8 +53,7 @@ class Imported(NamedTuple):
 def read_scenarios(path: Path) -> list[Mapping[str, Any]]:
     """Read the scenarios in a file: one, a list, or a page of the API.
 
-    Raises:
-        InputError: it cannot be read, or has none.
+    Raises InputError: it cannot be read, or has none.
     """
     try:
         data = json.loads(read_text(path))
@@ -98,13 +98,13 @@ class _Mapping:
         self._left.append(Left(self.id, key, why))
 
     def mapped(self, image: str | None) -> Imported:
-        data, context = self._data, _table(self._data.get("input_context"))
+        data, context = self._data, table_of(self._data.get("input_context"))
         found: dict[str, Any] = {"id": self.id}
-        found |= self._environment(_table(data.get("environment_parameters")), image)
+        found |= self._environment(table_of(data.get("environment_parameters")), image)
         found["problem_statement"] = str(context.get("problem_statement") or "")
         if context.get("additional_context") is not None:
             found["additional_context"] = context["additional_context"]
-        metadata = {str(key): value for key, value in _table(data.get("metadata")).items()}
+        metadata = {str(key): value for key, value in table_of(data.get("metadata")).items()}
         origin = {
             "runloop_id": data.get("id"),
             "runloop_name": self._title if self._title != self.id else None,
@@ -151,7 +151,7 @@ class _Mapping:
                 )
         if data.get("working_directory"):
             found["workdir"] = str(data["working_directory"])
-        launch = _table(data.get("launch_parameters"))
+        launch = table_of(data.get("launch_parameters"))
         found |= self._launched(launch)
         for key in sorted(data.keys() - _ENVIRONMENT):
             self._unknown(f"environment_parameters.{key}", data[key])
@@ -175,7 +175,7 @@ class _Mapping:
                 found[ours] = launch[theirs] if unit is None else f"{launch[theirs]}{unit}"
         if launch.get("launch_commands"):
             found["setup"] = [str(one) for one in launch["launch_commands"]]
-        user = _table(launch.get("user_parameters"))
+        user = table_of(launch.get("user_parameters"))
         if user:
             found["user"] = str(user.get("username") or user.get("uid"))
         # The lifetime of a devbox is that of a trial, which has its own limits.
@@ -201,8 +201,8 @@ class _Mapping:
         listed = contract.get("scoring_function_parameters")
         for number, one in enumerate(listed if isinstance(listed, list) else ()):
             place = f"scoring_contract.scoring_function_parameters[{number}]"
-            table = _table(one)
-            scorer = _table(table.get("scorer"))
+            table = table_of(one)
+            scorer = table_of(table.get("scorer"))
             name = _name(str(table.get("name") or f"scorer-{number + 1}"))
             mapped = self._scorer(place, name, scorer)
             if mapped is None:
@@ -259,7 +259,7 @@ class _Mapping:
         directory = f"{self.id}/{name}"
         used = set()
         for number, file in enumerate(scorer.get("test_files") or ()):
-            table = _table(file)
+            table = table_of(file)
             path = str(table.get("file_path") or "")
             normal = posixpath.normpath(path) if path else "."
             if normal == "." or normal.startswith("..") or "\0" in path:
@@ -290,10 +290,6 @@ _LAUNCH = {
     "resource_size_request", "custom_cpu_cores", "custom_gb_memory", "custom_disk_size", "launch_commands",
     "user_parameters", "keep_alive_time_seconds", "after_idle",
 }  # fmt: skip
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _name(text: str) -> str:

@@ -21,8 +21,7 @@ def fill(env: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
 
     The default also replaces a variable that is set but empty, as in a shell. `${` anywhere else is left alone.
 
-    Raises:
-        InputError: variables without a default are not set; all of them are named.
+    Raises InputError: variables without a default are not set; all of them are named.
     """
     filled: dict[str, str] = {}
     missing: list[str] = []

@@ -26,11 +26,7 @@ _TOKEN = re.compile(
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Return the data of a TOML text.
-
-    Raises:
-        tomllib.TOMLDecodeError: it is not TOML, or is nested too deeply.
-    """
+    """Return the data of a TOML text. Raises tomllib.TOMLDecodeError: it is not TOML, or is nested too deeply."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") >= MAX_DEPTH and _DEEP_KEY.search(line):
             raise tomllib.TOMLDecodeError(f"nested too deeply (at line {number}, column 1)")

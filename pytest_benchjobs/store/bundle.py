@@ -228,10 +228,13 @@ class JobBundle:
             for scenario in _visible(f"{trials}/{agent}"):
                 place = f"{trials}/{agent}/{scenario}"
                 # `.tmp` before `.old`: a complete new result replaces the old one that was moved aside for it.
-                for name in _hidden(place):
+                names = _names(place)
+                hidden_ones = [name for name in names if name.startswith(".")]
+                for name in sorted(hidden_ones, reverse=True):
                     if match := HIDDEN_TRIAL.match(name):
                         removed += not self._rescue(Path(place, name), Path(place, match[1]))
-                remove_empty(place)
+                if len(hidden_ones) == len(names):  # else it has a trial, and cannot be empty
+                    remove_empty(place)
             remove_empty(trials / agent)
         return removed
 
@@ -299,10 +302,9 @@ def _visible(directory: Path | str, warnings: list[BundleWarning] | None = None)
     return sorted(names)
 
 
-def _hidden(directory: str) -> list[str]:
-    """Return hidden names, the last first."""
+def _names(directory: str) -> list[str]:
+    """Return all names in a directory; none if it cannot be read."""
     try:
-        names = os.listdir(directory)  # noqa: PTH208  a sixth of the time of `glob`
+        return os.listdir(directory)  # noqa: PTH208  a sixth of the time of `glob`
     except OSError:
         return []
-    return [name for name in sorted(names, reverse=True) if name.startswith(".")]

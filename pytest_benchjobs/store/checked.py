@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 from ..model.errors import BenchError, InputError
@@ -32,7 +33,9 @@ def checked(history: HistoryReader, job_id: str) -> Checked:
     know the job, or is damaged, or of another version.
     """
     record, rows = history.record(job_id), history.paired_rows(job_id)
-    filed = _filed(history, job_id)
+    filed: JobRecord | None = None
+    with contextlib.suppress(InputError):  # without files, or with damaged ones
+        filed = JobBundle.open(history.directory, job_id).read()
     truth = filed or record
     if not is_checked(truth):
         return Checked(record, rows)
@@ -47,14 +50,6 @@ def checked(history: HistoryReader, job_id: str) -> Checked:
         return Checked(filed, rows, note)
     wrong = "its results are not those it ended with: restore its files and run `benchjobs db rebuild`"
     return Checked(filed, rows, wrong=wrong)
-
-
-def _filed(history: HistoryReader, job_id: str) -> JobRecord | None:
-    """Return the record in the files of a job; None where there are none, or they are damaged."""
-    try:
-        return JobBundle.open(history.directory, job_id).read()
-    except InputError:
-        return None
 
 
 def _from_files(history: HistoryReader, job_id: str) -> tuple[list[PairRow], str]:

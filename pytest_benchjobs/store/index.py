@@ -7,7 +7,6 @@ import secrets
 from pathlib import Path
 
 from ..model.errors import InputError
-from .baselines import restore_baselines
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory, is_sound
 from .files import writing
@@ -53,6 +52,8 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
                 warnings.append(BundleWarning(bundle.layout.record, error.message))
         for job_id in gone:
             history.forget(job_id)
+        from .baselines import restore_baselines  # with models that take time to build
+
         try:
             restore_baselines(history)
         except InputError as error:

@@ -10,10 +10,12 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..model.job import JobRecord
 from ..model.owner import current_owner, is_alive
+from .files import writing
 from .layout import JobLayout
 
 BEAT_SECONDS = 5.0
@@ -39,6 +41,22 @@ def hold(root: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+@contextlib.contextmanager
+def holding(root: Path) -> Iterator[bool]:
+    """Hold the lock of a job inside the context; False: another process has it.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the directory cannot be written.
+    """
+    with writing(root):
+        lock = hold(root)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def join_crew(root: Path) -> int | None:

@@ -9,12 +9,11 @@ import json
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import ValidationError
 
 from ..model.agent import AgentSpec
-from ..model.baseline import BaselineEntry
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.metric import Metric
@@ -36,6 +35,9 @@ from .rows import (
 )
 from .text import one_line
 from .trials import what_is_wrong
+
+if TYPE_CHECKING:
+    from ..model.baseline import BaselineEntry
 
 _PAGE = 500
 """Rows read at a time. Nothing is locked between two pages, however slow the caller is."""
@@ -440,6 +442,8 @@ class HistoryReader:
 
 def baseline_entry(row: Sequence[Any]) -> BaselineEntry:
     """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields. Raises InputError: it is damaged."""
+    from ..model.baseline import BaselineEntry
+
     name, jobs, *rest = row
     try:
         values = (name, json.loads(jobs), *rest)

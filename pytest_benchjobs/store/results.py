@@ -19,7 +19,7 @@ from .database import refuse_lost
 from .layout import Layout
 from .listing import JOBS, page
 from .reader import HistoryReader
-from .text import one_line
+from .text import quoted
 from .trials import read_result
 
 LAST = re.compile(r"^last(?:~(\d{1,9}))?$")
@@ -59,9 +59,9 @@ def find_job(history: HistoryReader, text: str) -> str:
     if found:
         more = ", ..." if len(found) > _SHOWN else ""
         raise InputError(
-            f"{_quoted(text)} matches several jobs: {', '.join(found[:_SHOWN])}{more}; give more characters"
+            f"{quoted(text)} matches several jobs: {', '.join(found[:_SHOWN])}{more}; give more characters"
         )
-    raise InputError(f"there is no job {_quoted(text)}{_hint(history, text)}")
+    raise InputError(f"there is no job {quoted(text)}{_hint(history, text)}")
 
 
 def find_bundle(history: HistoryReader, text: str) -> JobBundle:
@@ -133,9 +133,5 @@ def _hint(history: HistoryReader, text: str) -> str:
         return f": there are none in {history.directory} yet"
     names = difflib.get_close_matches(text, [*history.names(), *latest], _SHOWN)
     if names:
-        return f". Did you mean {', '.join(_quoted(name) for name in names)}?"
+        return f". Did you mean {', '.join(quoted(name) for name in names)}?"
     return f"; the latest are {', '.join(latest)}"
-
-
-def _quoted(text: str) -> str:
-    return repr(one_line(text, 80))

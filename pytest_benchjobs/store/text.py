@@ -57,6 +57,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     return text if limit is None else squeezed(text, limit, beginning_of, end_of)
 
 
+def quoted(text: str, limit: int = 80) -> str:
+    """Return a text of the user as a message quotes it: in quotes, on a single line."""
+    return repr(one_line(text, limit))
+
+
 def harmless(text: str) -> str:
     """Make untrusted text safe to print here: no CI system that reads the output takes it for a command."""
     return inert(text) if any(map(os.environ.get, _OBEYING)) else text

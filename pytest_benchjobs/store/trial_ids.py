@@ -16,7 +16,7 @@ from .listing import JOBS, page
 from .reader import HistoryReader
 from .results import find_job
 from .rows import TrialRow
-from .text import one_line
+from .text import quoted
 
 _JOBS = 1000
 """Number of newest jobs searched for a trial."""
@@ -64,7 +64,7 @@ def trials_named(
         job_id = find_job(history, job)
         found = _in_job(history, job_id, text)
         if not found:
-            raise InputError(f"job {job_id} has no trial {_quoted(text)}{_near(history, text, job_id)}")
+            raise InputError(f"job {job_id} has no trial {quoted(text, 200)}{_near(history, text, job_id)}")
         return found
     if (by_path := _by_path(history, text)) is not None:
         return [by_path]
@@ -80,7 +80,7 @@ def trials_named(
                 return here
             found = found or here
     if not found:
-        raise InputError(f"there is no trial {_quoted(text)}{_near(history, text, history.newest())}")
+        raise InputError(f"there is no trial {quoted(text, 200)}{_near(history, text, history.newest())}")
     return found
 
 
@@ -109,7 +109,7 @@ def trial_named(history: HistoryReader, text: str, job: str | None = None) -> Tr
     listed = "".join(f"\n  {row.node_id}  {row.outcome}" for row in found[:_SHOWN])
     more = f"\n  ... and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise InputError(
-        f"{_quoted(text)} names {len(found)} trials of job {found[0].job}; give the id of one:{listed}{more}"
+        f"{quoted(text, 200)} names {len(found)} trials of job {found[0].job}; give the id of one:{listed}{more}"
     )
 
 
@@ -159,9 +159,5 @@ def _near(history: HistoryReader, text: str, job_id: str | None) -> str:
         by_scenario[name] for name in difflib.get_close_matches(scenario, by_scenario, n=3)
     ]
     if close:
-        return f". Did you mean {', '.join(map(_quoted, close))}?"
+        return f". Did you mean {', '.join(quoted(one, 200) for one in close)}?"
     return f"; `benchjobs summary -e {job_id}` lists those of the newest job"
-
-
-def _quoted(text: str) -> str:
-    return repr(one_line(text, 200))

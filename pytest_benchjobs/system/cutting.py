@@ -42,6 +42,11 @@ def beginning_of(text: str | bytes, limit: int) -> str | bytes:
     return text if len(text) <= limit else text[: _around(text, limit)[0]]
 
 
+def on_one_line(text: str, limit: int) -> str:
+    """Return the beginning of a text whose words are a blank apart."""
+    return beginning_of(" ".join(text.split()), limit)
+
+
 @overload
 def end_of(text: str, limit: int) -> str: ...
 @overload

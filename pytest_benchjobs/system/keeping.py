@@ -31,21 +31,27 @@ def version(about: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """Hexadecimal digest of a file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Hexadecimal digest of a file. Raises OSError: it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()
+
+
+def change_of(root: Path, path: str, size: int, mtime_ns: int) -> str | None:
+    """Reason why a file that was fetched cannot be used, by its size and time; None if it can."""
+    try:
+        about = (root / path).stat()
+    except OSError:
+        return f"has lost {path}"
+    if (about.st_size, about.st_mtime_ns) != (size, mtime_ns):
+        return f"was changed since it was fetched: {path}"
+    return None
 
 
 @contextlib.contextmanager
 def locked(place: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of a place in the cache; the kernel drops it when the process dies.
 
-    Raises:
-        OSError: the directory above cannot be written.
+    Raises OSError: the directory above cannot be written.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(place.with_name(f"{place.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -128,8 +134,7 @@ def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool 
 
     `durable` waits until it is on the disk, so that it outlives a power cut as well as a killed process.
 
-    Raises:
-        OSError: it cannot be written.
+    Raises OSError: it cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -153,8 +158,7 @@ def beside(place: Path) -> Path:
 def put_in_place(new: Path, place: Path) -> None:
     """Rename a whole directory to `place`. What was there goes: it was damaged, or somebody wants it anew.
 
-    Raises:
-        OSError: it cannot be renamed.
+    Raises OSError: it cannot be renamed.
     """
     old = beside(place)
     with contextlib.suppress(FileNotFoundError):

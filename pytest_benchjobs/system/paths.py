@@ -15,8 +15,7 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 def exists(path: Path | str) -> bool:
     """Return whether there is anything.
 
-    Raises:
-        InputError: that is unknown, as a directory above it is not accessible. So do the others.
+    Raises InputError: that is unknown, as a directory above it is not accessible. So do the others.
     """
     return _mode(path) is not None
 

@@ -110,7 +110,7 @@ class TrialContext:
         self.narrow(trial.scenario, self.directory.layout)
         self.environment: Environment = trial.scenario.environment
         """Environment of the sandbox in use."""
-        self.access: NetworkAccess = self.environment.access
+        self.access: NetworkAccess = self.environment.access()
         """Network of the sandbox in use."""
         self.phases = Phases(clock, self.cancellation, functools.partial(services.on_phase, trial))
         self.findings: Findings = Findings.begun(original, None if before is None else before.findings)
@@ -211,7 +211,7 @@ class TrialContext:
         self, sandbox: Sandbox, network: Network | None, allowed_hosts: tuple[str, ...] | None
     ) -> None:
         """Give a sandbox the network that a step requests, else that of the scenario."""
-        wanted = self.scenario.access_of(network, allowed_hosts, self.environment)
+        wanted = self.environment.access(network, allowed_hosts)
         if wanted != self.access:
             sandbox.set_network(wanted.network, wanted.allowed_hosts)
             self.access = wanted

@@ -32,6 +32,18 @@ class Limits:
         return self.config.threshold if self.scenario.threshold is None else self.scenario.threshold
 
     @property
+    def headroom(self) -> float:
+        """What the one number of a scenario for cpus or memory is multiplied by for its limit; 1 where it names none.
+
+        A task of Harbor says what it may have, so that only the job itself can allow it more.
+        """
+        usual = self.config.usual_headroom
+        if usual is None or self.scenario.source.is_dir():
+            return self.config.headroom
+        gains = any(one != one.with_headroom(usual) for one in self.scenario.environments)
+        return usual if gains else 1.0
+
+    @property
     def agent_timeout(self) -> float:
         """Timeout of the agent."""
         own = self.config.agent_timeout or self.scenario.agent_timeout or DEFAULT_AGENT_TIMEOUT

@@ -140,7 +140,7 @@ class Setup:
         said = Tail()
         timeout = self._context.limits.setup_timeout
         result = self.sandbox.exec(shell(step), timeout=timeout, sink=said, user=user)
-        lines = self._context.note_refused(self.sandbox, "set-up", self.environment.access)
+        lines = self._context.note_refused(self.sandbox, "set-up", self.environment.access())
         refused = "".join(f"\n{line}" for line in lines)
         shown = beginning_of(step, _SHOWN)
         if result.timed_out:
@@ -266,7 +266,7 @@ def spec_of(
     networks = context.trial.scenario.networks(environment)
     env = without_keys(environment.env, () if with_keys else model_keys(context.config))
     return SandboxSpec(
-        environment=environment.with_headroom(context.config.headroom).model_copy(
+        environment=environment.with_headroom(_limits(context).headroom).model_copy(
             update={"env": env, "setup_timeout": limits.setup_timeout}
         ),
         labels={
@@ -275,7 +275,7 @@ def spec_of(
             "bundle": str(services.bundle.root.absolute()),
         },
         network=environment.network,
-        allowed_hosts=environment.access.allowed_hosts,
+        allowed_hosts=environment.access().allowed_hosts,
         limited="allowlist" in networks,
         opened="public" in networks,
         deadline=_limits(context).deadline(services.scorers),
@@ -384,7 +384,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[Setup]:
     )
     elsewhere = context.environment, context.access
     context.environment = made.environment
-    context.access = context.environment.access
+    context.access = context.environment.access()
     try:
         with context.cancellation.interrupting(made.sandbox.kill):
             context.cancellation.check()

@@ -19,7 +19,6 @@ from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.job import JobConfig
 from ..model.scenario import Scenario
-from ..settings.secret_store import find
 from ..sources.template import fill, reference
 from ..system.redact import UNMISTAKABLE, Redactor, looks_secret
 
@@ -88,6 +87,8 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
     Unreadable ones are left out. A trial that needs one reports the error.
     """
+    from ..settings.secret_store import find
+
     known = split(given or {}).keys
     for name in sorted(MODEL_KEYS - known.keys()):
         with contextlib.suppress(InputError):

@@ -76,7 +76,7 @@ def parts_of(
     `config` is that of the benchmark; `commands` are the agent's command, and those of later steps that differ
     from it; `given`, the secrets that the agent gets from the job. OSError: a file cannot be read.
     """
-    scenario, spec = trial.scenario, trial.agent
+    scenario, spec, limits = trial.scenario, trial.agent, Limits(trial.scenario, config)
     secrets = secrets_of(scenario, config, given)
     # The content of an agent's files counts, in its commands; signatures of earlier versions have no `command`.
     left_out = {"params", "path", *(("command",) if spec.command is None else ())}
@@ -87,7 +87,7 @@ def parts_of(
         "scorers": [_VERSION, *map(of.scorer, scenario.scorers), *of.where_graded()],
         "agent": [spec.model_dump(mode="json", exclude=left_out), of.commands(commands, agent)],
         "parameters": [of.params, of.from_host(config.env), sorted(given)],
-        "limits": _limits(Limits(scenario, config)),
+        "limits": _limits(limits),
         "place": [
             *("agent_container" if fresh is None else "fresh" for fresh in scenario.places),
             *(("on_tamper",) if config.on_tamper is OnTamper.FAIL else ()),
@@ -100,7 +100,7 @@ def parts_of(
         "reading": ", ".join(readings),
         "sandbox_options": config.sandbox_words,
         "runtime": config.runtime or "",
-        "headroom": f"{config.headroom:g}" if config.headroom != 1 else "",
+        "headroom": f"{limits.headroom:g}" if limits.headroom != 1 else "",
     }
     return digests | {name: words for name, words in named.items() if words}
 

@@ -39,8 +39,7 @@ def app(
         token: Text that each request has to have, in a cookie that `?token=...` sets. None: none.
         high_scores: Benchmark -> high score.
 
-    Raises:
-        InputError: starlette is not installed.
+    Raises InputError: starlette is not installed.
     """
     from ..model.errors import InputError
 

@@ -22,7 +22,7 @@ from ..store.listing import NoPlace
 from . import comparison, content, job, lists, over_time, seed, trajectory, trial
 from .guard import Guard, health, names, refused
 from .query import Query, Refused
-from .results import Results
+from .results import Results, job_of
 from .sending import file_answer, packed, page_answer, static_answer
 from .streaming import stream
 
@@ -35,6 +35,7 @@ class _Document(NamedTuple):
 
     path: str
     make: Callable[..., BaseModel]
+    """Makes it of the results and their open history, of the parts of its path, and of a query if it has parameters."""
     parameters: tuple[str, ...] = ()
 
 
@@ -47,12 +48,12 @@ DOCUMENTS = (
     _Document("/api/align", trajectory.align, trajectory.ALIGN),
     _Document("/api/scenario", over_time.scenario, over_time.SCENARIO),
     _Document("/api/trend", over_time.trend, over_time.TREND),
-    _Document("/api/jobs/{job}", job.job),
-    _Document("/api/jobs/{job}/matrix", job.matrix),
+    _Document("/api/jobs/{job}", job.job_document),
+    _Document("/api/jobs/{job}/matrix", job.matrix_document),
     _Document("/api/jobs/{job}/trial", trial.trial, trial.TRIAL),
     _Document("/api/jobs/{job}/steps", trajectory.steps, trajectory.STEPS),
     _Document("/api/jobs/{job}/log", content.log, content.LOG),
-    _Document("/api/viewer-data", seed.viewer_data),
+    _Document("/api/viewer-data", seed.viewer_document),
     _Document("/api/trajectories/{job}/{benchmark}/{scenario:path}", seed.trajectories),
 )
 """Documents by their path. Other parts of a path are arguments."""
@@ -93,7 +94,11 @@ def make_app(
 
 def _answer(document: _Document, results: Results, request: Request) -> Response:
     query = Query(request.query_params.multi_items(), document.parameters)
-    found = document.make(results, query, **request.path_params)
+    parts: dict[str, Any] = {**request.path_params, **({"query": query} if document.parameters else {})}
+    with results.open() as history:
+        if "job" in parts:
+            parts["job"] = job_of(history, parts["job"])
+        found = document.make(results, history, **parts)
     body = found.model_dump_json(by_alias=True).encode("utf-8", "replace")
     if len(body) > _LARGEST:
         return refused(413, f"the answer has more than {_LARGEST >> 20} MB")

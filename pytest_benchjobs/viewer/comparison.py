@@ -25,16 +25,10 @@ KINDS = ("broke", "fixed", "worse", "better", "same")
 """Kinds of pairs, in the order in which they are looked at."""
 
 
-def compare(results: Results, query: Query) -> ViewerComparison:
+def compare(results: Results, history: HistoryReader, query: Query) -> ViewerComparison:
     """Compare two sides."""
-    with results.open() as history:
-        return comparison_document(
-            results,
-            history,
-            (query.needed("a"), query.text("a_agent")),
-            (query.needed("b"), query.text("b_agent")),
-            query.texts("benchmark"),
-        )
+    a, b = ((query.needed(letter), query.text(f"{letter}_agent")) for letter in "ab")
+    return comparison_document(results, history, a, b, query.texts("benchmark"))
 
 
 def comparison_document(

@@ -11,6 +11,7 @@ from ..model.errors import InputError
 from ..report.documents.viewer import ViewerLog
 from ..store.layout import AGENT_FILES, RESULT, JobLayout
 from ..store.opening import open_inside
+from ..store.reader import HistoryReader
 from .lookup import Found, find_trial
 from .query import Query, Refused
 from .results import Results, job_of
@@ -31,10 +32,9 @@ _UNSAFE = re.compile(
 )
 
 
-def log(results: Results, query: Query, job: str) -> ViewerLog:
+def log(results: Results, history: HistoryReader, query: Query, job: str) -> ViewerLog:
     """Return a part of a log of a trial. An offset below 0 counts from the end."""
-    with results.open() as history:
-        found = find_trial(results, history, job_of(history, job), query.needed("id"))
+    found = find_trial(results, history, job, query.needed("id"))
     name = query.text("name") or AGENT_FILES[0]
     limit = query.number("limit", _PART, 1, MOST)
     offset = query.number("offset", 0, -_FARTHEST, _FARTHEST)

@@ -11,10 +11,13 @@ import contextlib
 import dataclasses
 import gzip
 import json
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from ..analysis.trials import grouped
 from ..model.errors import InputError
@@ -146,7 +149,8 @@ class Details:
         }
         record, wanted = record_of(self._history, job), frozenset(ids)
         # Trials of one scenario together: they have much in common, and are looked at together.
-        ordered = sorted((row for row in rows if row.node_id in wanted), key=_by_scenario)
+        order = operator.attrgetter("benchmark", "scenario", "agent", "attempt")
+        ordered = sorted((row for row in rows if row.node_id in wanted), key=order)
         for first in range(0, len(ordered), _CHUNK):
             yield _Group(record, tuple(ordered[first : first + _CHUNK]), siblings)
 
@@ -168,7 +172,7 @@ class Details:
         for group in groups:
             documents = {}
             for key, found, document in self._documents(group):
-                documents[key] = _data(document)
+                documents[key] = data_of(document)
                 sizes[key] = self._content(found, document).size()
             bare.append(encoded(_packed(documents, {})))
         rich: set[str] = set()
@@ -195,7 +199,7 @@ class Details:
         contents: dict[str, _Content] = {}
         bare = 0
         for key, found, document in self._documents(group):
-            documents[key] = _data(document)
+            documents[key] = data_of(document)
             if rich is None or key in rich:
                 contents[key] = self._content(found, document)
             elif not found.withheld:
@@ -276,7 +280,8 @@ def _packed(documents: Mapping[str, Any], contents: Mapping[str, _Content]) -> b
     )
 
 
-def _data(document: ViewerTrial) -> Any:
+def data_of(document: BaseModel) -> Any:
+    """Return a document as data for JSON."""
     return document.model_dump(mode="json", by_alias=True)
 
 
@@ -297,10 +302,6 @@ def _file(places: Sequence[Path], file: ViewerFile) -> dict[str, Any] | None:
                 }
             return {"kind": kind, "text": clean(data.decode("utf-8", "replace"))}
     return None
-
-
-def _by_scenario(row: TrialRow) -> tuple[str, str, str, int]:
-    return row.benchmark, row.scenario, row.agent, row.attempt
 
 
 def packed(data: object) -> bytes:

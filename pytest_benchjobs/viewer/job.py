@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,10 +32,10 @@ from ..report.overview import live_state, summary_document
 from ..store.gates import kept_gates
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
+from ..store.rows import tags_of
 from ..store.text import clean, one_line
 from .lookup import find_trial
-from .query import Query
-from .results import Results, job_of, record_of, root_of
+from .results import Results, record_of, root_of
 
 MOST_TRIALS = 50_000
 """Trials in one matrix."""
@@ -45,29 +44,26 @@ _OUTCOMES = {outcome.value: place for place, outcome in enumerate(Outcome)}
 REUSED, RESCORED, KNOWN, KEPT, RUNNING = 1, 2, 4, 8, 16
 
 
-def job(results: Results, query: Query, job: str) -> ViewerJob:  # noqa: ARG001  it has no parameters
+def job_document(results: Results, history: HistoryReader, job: str) -> ViewerJob:
     """Return everything about a job but its trials."""
-    with results.open() as history:
-        return job_document(results, history, job_of(history, job))
-
-
-def job_document(results: Results, history: HistoryReader, job_id: str) -> ViewerJob:
-    """Return the same for an open history and the id of a job."""
-    row = history.job_row(job_id)
-    summary = _summary(results, history, job_id, None if row is None else row.status)
-    gates = _gates(results, job_id)
+    row = history.job_row(job)
+    summary = _summary(results, history, job, None if row is None else row.status)
+    gates: list[GateReport] = []
+    with contextlib.suppress(InputError):  # none if they are damaged
+        if (root := root_of(results, job)) is not None:
+            gates = kept_gates(root)[::-1]
     newest = gates[0] if gates else None
     return ViewerJob(
         summary=summary,
         branch=None if row is None else row.branch,
         commit=None if row is None else row.commit,
-        errors=tuple(_errors(history, job_id)),
+        errors=tuple(_errors(history, job)),
         gates=tuple(gates),
         gate_lines=tuple(
             GateLine(text=text, colour=colour) for text, colour in (gate_lines(newest) if newest else ())
         ),
         rules=tuple(_rules(newest)) if newest else (),
-        events=tuple(mirror(ViewerEvent, event) for event in history.events(job_id)),
+        events=tuple(mirror(ViewerEvent, event) for event in history.events(job)),
         commands=tuple(_commands(results, summary, newest)),
     )
 
@@ -84,21 +80,15 @@ def _summed_up(history: HistoryReader, of: tuple[Path, str]) -> SummaryDocument:
     return summary_document(directory, history, job_id)
 
 
-def matrix(results: Results, query: Query, job: str) -> ViewerMatrix:  # noqa: ARG001  it has no parameters
+def matrix_document(results: Results, history: HistoryReader, job: str) -> ViewerMatrix:
     """Return all trials of a job, by scenario and agent."""
-    with results.open() as history:
-        return matrix_document(results, history, job_of(history, job))
-
-
-def matrix_document(results: Results, history: HistoryReader, job_id: str) -> ViewerMatrix:
-    """Return the same for an open history and the id of a job."""
-    record = record_of(history, job_id)
+    record = record_of(history, job)
     matrix = _Matrix(agent.label for agent in record.config.agents)
-    for row in history.select(_ENDED, job_id):
+    for row in history.select(_ENDED, job):
         matrix.add(*row)
-    if not record.status.ended and (root := root_of(results, job_id)) is not None:
+    if not record.status.ended and (root := root_of(results, job)) is not None:
         matrix.add_running(live_state(root))
-    return matrix.document().model_copy(update={"known": tuple(_known(results, history, job_id))})
+    return matrix.document().model_copy(update={"known": tuple(_known(results, history, job))})
 
 
 def _known(results: Results, history: HistoryReader, job_id: str) -> Iterator[KnownFailure]:
@@ -157,7 +147,7 @@ class _Matrix:
         row = self._rows.get((benchmark, scenario))
         if row is None:
             row = self._rows[benchmark, scenario] = len(self._rows)
-            self._tags.append(_tags(tags))
+            self._tags.append(list(tags_of(tags)))
             self._benchmarks.setdefault(benchmark, len(self._benchmarks))
         place = self._agents.setdefault(agent, len(self._agents))
         ended = None if outcome is None else _OUTCOMES[outcome]
@@ -194,25 +184,6 @@ class _Matrix:
             trials=MatrixTrials.model_construct(**values),
             left_out=self._left_out,
         )
-
-
-def _tags(text: str | None) -> list[str]:
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text) if text else []
-        if isinstance(found, list):
-            return [tag for tag in found if isinstance(tag, str)]
-    return []
-
-
-def _gates(results: Results, job_id: str) -> list[GateReport]:
-    """Return the reports of the gates, the newest first; none if they are damaged."""
-    root = root_of(results, job_id)
-    if root is None:
-        return []
-    try:
-        return kept_gates(root)[::-1]
-    except InputError:
-        return []
 
 
 def _rules(report: GateReport) -> Iterator[RuleFigures]:

@@ -40,32 +40,28 @@ LIMIT = 500
 _PAGE = 50
 
 
-def runs(results: Results, query: Query) -> ViewerRuns:
+def runs(results: Results, history: HistoryReader, query: Query) -> ViewerRuns:
     """Return a page of runs."""
-    with results.open() as history:
-        wanted = _wanted(results, history, query)
-        page = _page(results, history, query, listing.RUNS, wanted)
-        return ViewerRuns(
-            total=len(page.rows)
-            if _alone(page, query)
-            else results.known(history, listing.count_runs, wanted)[0],
-            next=as_cursor(page.next),
-            runs=tuple(run_items(results, history, page.rows)),
-        )
+    wanted = _wanted(results, history, query)
+    page = _page(results, history, query, listing.RUNS, wanted)
+    return ViewerRuns(
+        total=len(page.rows)
+        if _alone(page, query)
+        else results.known(history, listing.count_runs, wanted)[0],
+        next=as_cursor(page.next),
+        runs=tuple(run_items(results, history, page.rows)),
+    )
 
 
-def jobs(results: Results, query: Query) -> ViewerJobs:
+def jobs(results: Results, history: HistoryReader, query: Query) -> ViewerJobs:
     """Return a page of jobs."""
-    with results.open() as history:
-        wanted = _wanted(results, history, query)
-        page = _page(results, history, query, listing.JOBS, wanted)
-        return ViewerJobs(
-            total=len(page.rows)
-            if _alone(page, query)
-            else results.known(history, listing.count_jobs, wanted),
-            next=as_cursor(page.next),
-            jobs=tuple(job_items(results, history, page.rows)),
-        )
+    wanted = _wanted(results, history, query)
+    page = _page(results, history, query, listing.JOBS, wanted)
+    return ViewerJobs(
+        total=len(page.rows) if _alone(page, query) else results.known(history, listing.count_jobs, wanted),
+        next=as_cursor(page.next),
+        jobs=tuple(job_items(results, history, page.rows)),
+    )
 
 
 def _page(
@@ -88,10 +84,9 @@ def _alone(page: Page[Any], query: Query) -> bool:
     return query.place() is None and page.next is None
 
 
-def overview(results: Results, query: Query) -> ViewerOverview:
+def overview(results: Results, history: HistoryReader, query: Query) -> ViewerOverview:
     """Return totals over all runs, and the latest scores."""
-    with results.open() as history:
-        return overview_document(results, history, _wanted(results, history, query))
+    return overview_document(results, history, _wanted(results, history, query))
 
 
 def _wanted(results: Results, history: HistoryReader, query: Query) -> Wanted:
@@ -105,7 +100,7 @@ def _wanted(results: Results, history: HistoryReader, query: Query) -> Wanted:
 def overview_document(
     results: Results, history: HistoryReader, wanted: Wanted, jobs: tuple[str, ...] = ()
 ) -> ViewerOverview:
-    """Return the same for an open history; with `jobs`, over these alone, as if there were no others."""
+    """Return the same for a filter; with `jobs`, over these alone, as if there were no others."""
     total, runs, trials, benchmarks = results.known(history, listing.sum_up, jobs)
     filtered, succeeded, failed = results.known(history, listing.count_runs, wanted)
     newest = results.known(history, listing.newest_run, wanted)
@@ -125,13 +120,7 @@ def overview_document(
     )
 
 
-def meta(results: Results, query: Query) -> ViewerMeta:  # noqa: ARG001  it has no parameters
-    """Return what these results are, and what lists can be filtered and sorted by."""
-    with results.open() as history:
-        return meta_of(results, history)
-
-
-def meta_of(
+def meta(
     results: Results,
     history: HistoryReader,
     *,
@@ -139,7 +128,10 @@ def meta_of(
     generated_at: datetime.datetime | None = None,
     cut: Iterable[str] = (),
 ) -> ViewerMeta:
-    """Return the same for an open history; an export is of some jobs, and has the time it was made."""
+    """Return what these results are, and what lists can be filtered and sorted by.
+
+    An export is of some jobs, and has the time it was made.
+    """
     return ViewerMeta(
         version=metadata.version("pytest-benchjobs"),
         directory=clean(results.directory.name or str(results.directory), 300),

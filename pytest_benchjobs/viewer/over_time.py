@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from ..analysis.sides import Cell, side
-from ..analysis.statistics import Interval, clopper_pearson, mean_interval
+from ..analysis.statistics.intervals import Interval, clopper_pearson
+from ..analysis.statistics.inversion import mean_interval
 from ..analysis.trials import grouped
 from ..model.numbers import mean
 from ..model.result import Outcome
@@ -41,13 +42,11 @@ _TRIALS = 5000
 """Trials that are looked at for the intervals of all charts."""
 
 
-def scenario(results: Results, query: Query) -> ViewerScenario:
+def scenario(results: Results, history: HistoryReader, query: Query) -> ViewerScenario:  # noqa: ARG001  no files
     """Return the results of a scenario, the newest first, and figures of each agent over all of them."""
     benchmark, name = query.needed("benchmark"), query.needed("scenario")
-    after = query.place()
     limit = query.number("limit", _PAGE, 1, _MOST)
-    with results.open() as history:
-        return scenario_document(history, benchmark, name, query.text("agent"), after, limit)
+    return scenario_document(history, benchmark, name, query.text("agent"), query.place(), limit)
 
 
 def scenario_document(
@@ -85,19 +84,18 @@ def scenario_document(
     )
 
 
-def trend(results: Results, query: Query) -> ViewerTrend:
+def trend(results: Results, history: HistoryReader, query: Query) -> ViewerTrend:  # noqa: ARG001  no files
     """Return mean scores over time, by commit or day."""
     by: Literal["commit", "day"] = (
         "day" if query.choice("by", "commit", ("commit", "day")) == "day" else "commit"
     )
     branch = query.text("branch")
-    with results.open() as history:
-        wanted = Wanted(
-            benchmarks=query.texts("benchmark"),
-            agents=query.texts("agent"),
-            branches=() if branch is None else (branch,),
-        )
-        return trend_document(history, wanted, by, query.number("limit", _PAGE, 1, _MOST))
+    wanted = Wanted(
+        benchmarks=query.texts("benchmark"),
+        agents=query.texts("agent"),
+        branches=() if branch is None else (branch,),
+    )
+    return trend_document(history, wanted, by, query.number("limit", _PAGE, 1, _MOST))
 
 
 def trend_document(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..sources.complaints import did_you_mean
 from ..store.listing import NUMBERS, SIGNS, Place, Wanted
-from ..store.text import one_line
+from ..store.text import quoted
 
 VALUES = 100
 """Most parameters of a request."""
@@ -58,7 +58,7 @@ class Query:
             if name not in names:
                 raise Refused(
                     400,
-                    f"unknown parameter {_quoted(name)};{did_you_mean(name, names)} known are {_list(names)}",
+                    f"unknown parameter {quoted(name)};{did_you_mean(name, names)} known are {_list(names)}",
                 )
             if len(value) > LENGTH:
                 raise Refused(414, f"{name} is longer than {LENGTH} characters")
@@ -88,7 +88,7 @@ class Query:
             return default
         digits = value.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or not low <= int(value) <= high:
-            raise Refused(400, f"{name} {_quoted(value)} is not a whole number from {low} to {high}")
+            raise Refused(400, f"{name} {quoted(value)} is not a whole number from {low} to {high}")
         return int(value)
 
     def choice(self, name: str, default: str, choices: Iterable[str]) -> str:
@@ -97,7 +97,7 @@ class Query:
         names = tuple(choices)
         if value not in names:
             raise Refused(
-                400, f"{name} {_quoted(value)};{did_you_mean(value, names)} valid are {_list(names)}"
+                400, f"{name} {quoted(value)};{did_you_mean(value, names)} valid are {_list(names)}"
             )
         return value
 
@@ -140,7 +140,7 @@ def _limit(text: str) -> tuple[str, str, float]:
             return found[1], found[2], float(found[3])
     raise Refused(
         400,
-        f"where {_quoted(text)} is not NAME, a sign and a number, as in score<0.5; names are {_list(NUMBERS)}",
+        f"where {quoted(text)} is not NAME, a sign and a number, as in score<0.5; names are {_list(NUMBERS)}",
     )
 
 
@@ -160,10 +160,6 @@ def _sound(value: object) -> bool:
     if isinstance(value, str):
         return not any("\ud800" <= char <= "\udfff" for char in value)
     return value is None or isinstance(value, float)
-
-
-def _quoted(text: str) -> str:
-    return repr(one_line(text, 80))
 
 
 def _list(names: Iterable[str]) -> str:

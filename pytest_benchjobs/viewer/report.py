@@ -13,17 +13,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from ..model.errors import InputError
 from ..report.documents.viewer import ViewerMatrix, ViewerMeta
 from ..report.units import counted
 from ..store.listing import JOBS, RUNS, Wanted, page
 from ..store.reader import HistoryReader
 from .comparison import comparison_document
-from .details import Details, encoded, packed
+from .details import Details, data_of, encoded, packed
 from .job import job_document, matrix_document
-from .lists import job_items, meta_of, overview_document, run_items
+from .lists import job_items, meta, overview_document, run_items
 from .over_time import scenario_document, trend_document
 from .query import Refused
 from .results import Results
@@ -86,7 +84,7 @@ class _Making:
         trials = {job: matrix.trials.id for job, matrix in matrices.items()}
         details = Details(self._results, self._history, trials, room, self._log_limit)
         cut = (*details.cut(), *self._beyond)
-        whole = {**main, "meta": _data(self._meta(cut)), "details": details.places}
+        whole = {**main, "meta": data_of(self._meta(cut)), "details": details.places}
         return Report(packed(whole), details.chunks, cut)
 
     def _main(self, matrices: dict[str, ViewerMatrix]) -> dict[str, Any]:
@@ -95,12 +93,12 @@ class _Making:
         runs = page(history, RUNS, wanted, limit=_MOST_SHOWN).rows
         listed = page(history, JOBS, wanted, limit=_MOST_SHOWN).rows
         return {
-            "meta": _data(self._meta(())),
-            "overview": _data(overview_document(results, history, wanted, jobs)),
-            "runs": [_data(one) for one in run_items(results, history, runs)],
-            "jobs": [_data(one) for one in job_items(results, history, listed)],
-            "job": {job: _data(job_document(results, history, job)) for job in jobs},
-            "matrix": {job: _data(matrix) for job, matrix in matrices.items()},
+            "meta": data_of(self._meta(())),
+            "overview": data_of(overview_document(results, history, wanted, jobs)),
+            "runs": [data_of(one) for one in run_items(results, history, runs)],
+            "jobs": [data_of(one) for one in job_items(results, history, listed)],
+            "job": {job: data_of(job_document(results, history, job)) for job in jobs},
+            "matrix": {job: data_of(matrix) for job, matrix in matrices.items()},
             "compare": dict(self._comparisons(matrices)),
             "scenario": dict(self._scenario_documents(matrices)),
             "trend": dict(self._trends()),
@@ -108,7 +106,7 @@ class _Making:
 
     def _meta(self, cut: Sequence[str]) -> ViewerMeta:
         now = datetime.datetime.now(datetime.UTC)
-        return meta_of(self._results, self._history, jobs=self._jobs, generated_at=now, cut=cut)
+        return meta(self._results, self._history, jobs=self._jobs, generated_at=now, cut=cut)
 
     def _comparisons(self, matrices: dict[str, ViewerMatrix]) -> Iterator[tuple[str, Any]]:
         """Yield comparisons of each two jobs, of each two agents of a job, and of agents of different jobs."""
@@ -121,7 +119,7 @@ class _Making:
             with contextlib.suppress(Refused):
                 found = comparison_document(self._results, self._history, a, b)
                 pairs += len(found.pairs.scenario)
-                yield "\n".join((a[0], b[0], a[1] or "", b[1] or "")), _data(found)
+                yield "\n".join((a[0], b[0], a[1] or "", b[1] or "")), data_of(found)
         if made < len(wanted):
             self._beyond.append(
                 f"{counted(len(wanted) - made, 'comparison')} beyond the first {made} left out"
@@ -132,8 +130,8 @@ class _Making:
         branches = self._meta(()).choices.branches
         for branch in ("", *branches[:_BRANCHES]):
             wanted = Wanted(jobs=self._jobs, branches=(branch,) if branch else ())
-            yield f"commit\n{branch}", _data(trend_document(self._history, wanted, "commit", _MOST_SHOWN))
-            yield f"day\n{branch}", _data(trend_document(self._history, wanted, "day", _MOST_SHOWN))
+            yield f"commit\n{branch}", data_of(trend_document(self._history, wanted, "commit", _MOST_SHOWN))
+            yield f"day\n{branch}", data_of(trend_document(self._history, wanted, "day", _MOST_SHOWN))
         if len(branches) > _BRANCHES:
             self._beyond.append(f"trends of {len(branches) - _BRANCHES} branches beyond {_BRANCHES} left out")
 
@@ -151,7 +149,7 @@ class _Making:
                 found = scenario_document(
                     self._history, benchmark, scenario, jobs=self._jobs, limit=_MOST_SHOWN
                 )
-                yield f"{benchmark}\n{scenario}", _data(found)
+                yield f"{benchmark}\n{scenario}", data_of(found)
 
 
 def _sides(agents: dict[str, list[str]]) -> Iterator[tuple[tuple[str, str | None], tuple[str, str | None]]]:
@@ -178,7 +176,3 @@ def _sides(agents: dict[str, list[str]]) -> Iterator[tuple[tuple[str, str | None
     ]
     # The same agent in two jobs first.
     yield from sorted(across, key=lambda sides: sides[0][1] != sides[1][1])
-
-
-def _data(document: BaseModel) -> Any:
-    return document.model_dump(mode="json", by_alias=True)

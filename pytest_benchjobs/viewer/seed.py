@@ -24,8 +24,8 @@ from ..store.listing import JOBS, RUNS, Wanted, latest_runs, page
 from ..store.reader import HistoryReader
 from ..store.rows import RunRow
 from .lookup import find_trial
-from .query import Query, Refused
-from .results import Results, job_of
+from .query import Refused
+from .results import Results
 from .trajectory import all_steps
 
 MOST_RUNS, MOST_GROUPS = 10_000, 3_000
@@ -34,14 +34,8 @@ _COUNTED = {"ended", "passed", "failed", "error", "cancelled", "skipped", "reuse
 _BYTES = 32 << 20
 
 
-def viewer_data(results: Results, query: Query) -> ViewerData:  # noqa: ARG001  it has no parameters
-    """Return the newest runs and jobs, and summaries of these runs."""
-    with results.open() as history:
-        return viewer_document(results, history)
-
-
 def viewer_document(results: Results, history: HistoryReader, jobs: Sequence[str] = ()) -> ViewerData:
-    """Return the same for an open history, and all jobs or some, given by their ids."""
+    """Return the newest runs and jobs, and summaries of these runs; of all jobs or some, given by their ids."""
     wanted = Wanted(jobs=tuple(jobs))
     rows = page(history, RUNS, wanted, limit=MOST_RUNS).rows
     groups = page(history, JOBS, wanted, limit=MOST_GROUPS).rows
@@ -75,26 +69,26 @@ def viewer_document(results: Results, history: HistoryReader, jobs: Sequence[str
     )
 
 
-def trajectories(results: Results, query: Query, job: str, benchmark: str, scenario: str) -> TrajectoriesData:  # noqa: ARG001
+def trajectories(
+    results: Results, history: HistoryReader, job: str, benchmark: str, scenario: str
+) -> TrajectoriesData:
     """Return the trajectories of a scenario in a job, by agent; of several attempts the first one with steps."""
-    with results.open() as history:
-        job_id = job_of(history, job)
-        rows = [row for row in history.trials(job_id, scenario=scenario) if row.benchmark == benchmark]
-        if not rows:
-            raise Refused(404, f"job {job_id} has no trial of that benchmark and scenario")
-        harnesses: dict[str, list[dict[str, Any]]] = {}
-        paths: dict[str, str | None] = {}
-        size = 0
-        for row in sorted(rows, key=lambda row: row.attempt):
-            if harnesses.get(row.agent):
-                continue
-            found = find_trial(results, history, job_id, row.node_id)
-            steps = [] if found.withheld or size > _BYTES else all_steps(found.agent_places)
-            size += sum(len(str(step)) for step in steps)
-            harnesses[row.agent] = steps
-            paths[row.agent] = f"jobs/{job_id}/{row.path}/trajectory.jsonl" if steps else None
-        query_tasks = "SELECT DISTINCT scenario FROM trials WHERE job = ? AND benchmark = ? ORDER BY scenario"
-        tasks = [task for (task,) in history.select(query_tasks, job_id, benchmark)]
+    rows = [row for row in history.trials(job, scenario=scenario) if row.benchmark == benchmark]
+    if not rows:
+        raise Refused(404, f"job {job} has no trial of that benchmark and scenario")
+    harnesses: dict[str, list[dict[str, Any]]] = {}
+    paths: dict[str, str | None] = {}
+    size = 0
+    for row in sorted(rows, key=lambda row: row.attempt):
+        if harnesses.get(row.agent):
+            continue
+        found = find_trial(results, history, job, row.node_id)
+        steps = [] if found.withheld or size > _BYTES else all_steps(found.agent_places)
+        size += sum(len(str(step)) for step in steps)
+        harnesses[row.agent] = steps
+        paths[row.agent] = f"jobs/{job}/{row.path}/trajectory.jsonl" if steps else None
+    query_tasks = "SELECT DISTINCT scenario FROM trials WHERE job = ? AND benchmark = ? ORDER BY scenario"
+    tasks = [task for (task,) in history.select(query_tasks, job, benchmark)]
     return TrajectoriesData(
         harnesses={name: tuple(steps) for name, steps in harnesses.items()}, paths=paths, task_ids=tasks
     )

@@ -39,11 +39,9 @@ _CHOICES = 100
 Kind = Literal["identical", "different", "tool_mismatch", "only_a", "only_b"]
 
 
-def steps(results: Results, query: Query, job: str) -> ViewerSteps:
+def steps(results: Results, history: HistoryReader, query: Query, job: str) -> ViewerSteps:
     """Return steps of a trial, those that contain a text if one is given."""
-    with results.open() as history:
-        job_id = job_of(history, job)
-        found = find_trial(results, history, job_id, query.needed("id"))
+    found = find_trial(results, history, job, query.needed("id"))
     after = query.number("after", 0, 0, STEP_LIMIT)
     limit = query.number("limit", _PAGE, 1, _LIMIT)
     text = (query.text("q") or "").casefold()
@@ -87,10 +85,9 @@ def count_steps(places: Sequence[Path]) -> int:
     return sum(1 for line in _lines_of(places) if _ends(line) is None)
 
 
-def align(results: Results, query: Query) -> ViewerAlignment:
+def align(results: Results, history: HistoryReader, query: Query) -> ViewerAlignment:
     """Return the steps of two trials of one scenario side by side."""
-    with results.open() as history:
-        sides = [_side(results, history, query, letter) for letter in "ab"]
+    sides = [_side(results, history, query, letter) for letter in "ab"]
     after = query.number("after", 0, 0, STEP_LIMIT)
     limit = query.number("limit", _PAGE, 1, _LIMIT)
     (row_a, steps_a, choices_a), (row_b, steps_b, choices_b) = sides

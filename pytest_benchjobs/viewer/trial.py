@@ -19,11 +19,12 @@ from ..report.trial import next_commands, statement_of
 from ..store.layout import AGENT_FILES, RESULT, JobLayout
 from ..store.opening import files_inside
 from ..store.project import directory_argument
+from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
 from ..store.text import clean
 from .lookup import Found, find_trial
 from .query import Query
-from .results import Results, job_of, record_of
+from .results import Results, record_of
 from .trajectory import count_steps
 
 _FILES = 500
@@ -44,16 +45,15 @@ _BINARY = frozenset(
 TRIAL = ("id",)
 
 
-def trial(results: Results, query: Query, job: str) -> ViewerTrial:
+def trial(results: Results, history: HistoryReader, query: Query, job: str) -> ViewerTrial:
     """Return everything about a trial but its steps and the content of its files."""
-    with results.open() as history:
-        record = record_of(history, job_of(history, job))
-        found = find_trial(results, history, record.id, query.needed("id"))
-        siblings: tuple[TrialHead, ...] = ()
-        if found.row is not None:
-            of_scenario = history.trials(record.id, scenario=found.row.scenario)
-            same = [one for one in of_scenario if one.benchmark == found.row.benchmark]
-            siblings = others_of(found.row.node_id, alike(same))
+    record = record_of(history, job)
+    found = find_trial(results, history, job, query.needed("id"))
+    siblings: tuple[TrialHead, ...] = ()
+    if found.row is not None:
+        of_scenario = history.trials(job, scenario=found.row.scenario)
+        same = [one for one in of_scenario if one.benchmark == found.row.benchmark]
+        siblings = others_of(found.row.node_id, alike(same))
     return trial_document(record, found, siblings, Scenarios(), directory_argument(results.directory))
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import IMAGE, PATIENCE, until
+from .engines import OwnEngine, place
 
 TREES = Path(os.environ.get("BENCHJOBS_PODMAN") or "/var/tmp/benchjobs-podman")
 ENGINES = ("trixie", "trixie-user", "bookworm", "bookworm-user")
@@ -81,95 +78,35 @@ network_backend = "netavark"
 """
 
 
-class Podman:
+class Podman(OwnEngine):
     """One such engine."""
 
     def __init__(self, name: str, place: Path) -> None:
-        self.name, self.place = name, place
+        self.name = name
         suite, _, kind = name.partition("-")
-        for file, content in {"runc": _RUNTIME, "containers.conf": _SETTINGS, "begin": _BEGIN}.items():
-            text = content.replace("PLACE", str(place)).replace("TREE", str(TREES / suite))
-            (place / file).write_text(text.replace("USER", _USER if kind else ""))
+        for file, content in {"runc": _RUNTIME, "containers.conf": _SETTINGS}.items():
+            (place / file).write_text(content.replace("PLACE", str(place)))
             (place / file).chmod(0o755)
-        with (place / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    "unshare",
-                    "--mount",
-                    "--pid",
-                    "--fork",
-                    "--kill-child",
-                    "--mount-proc",
-                    "sh",
-                    f"{place}/begin",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.host = f"unix://{place}/engine.sock"
-
-    def wait(self) -> None:
-        """Wait until it answers, and give it an image."""
-        until(lambda: self._works("version"), PATIENCE, (self.place / "log").read_text)
-        self.load(IMAGE)
-
-    def load(self, image: str) -> None:
-        """Give it an image that is here."""
-        subprocess.run(
-            ["sh", "-c", f"docker save {image} | docker -H {self.host} load"], check=True, capture_output=True
-        )
+        script = _BEGIN.replace("TREE", str(TREES / suite)).replace("USER", _USER if kind else "")
+        super().__init__(place, script)
 
     def environment(self, _way: str = "") -> dict[str, str]:
         """Return what a job needs to reach it."""
         return {"DOCKER_HOST": self.host}
 
-    def docker(self, *command: str) -> str:
-        """Return what Docker's client prints about it."""
-        return subprocess.run(
-            ["docker", "-H", self.host, *command],
-            check=True,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        ).stdout
-
-    def _works(self, *command: str) -> bool:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            return bool(self.docker(*command))
-        return False
-
-    def left(self) -> list[str]:
-        """Return what is there of trials: containers and networks, but for the network of all."""
-        ours = ("--filter", "label=benchjobs.owner")
-        return [*self.docker("ps", "-aq", *ours).split(), *self.docker("network", "ls", "-q", *ours).split()]
-
-    def end(self) -> None:
-        """End it, and all that it started: it has its processes to itself."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[Podman]:
     """Run one of `ENGINES`, or skip a test."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "runc", "docker", "setpriv"))):
-        pytest.skip("needs root, unshare, setpriv, ip, runc and Docker's client")
     if not (TREES / name.partition("-")[0] / "usr/bin/podman").exists():
         pytest.skip(f"needs Podman in {TREES}: make podman")
-    place = Path("/var/tmp") / f"bjp-{os.getpid()}-{name}"
-    place.mkdir()
-    try:
-        engine = Podman(name, place)
+    with place(name, "runc", "setpriv") as directory:
+        engine = Podman(name, directory)
         try:
             engine.wait()
             yield engine
         finally:
-            engine.end()
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+            engine.kill()
 
 
 @pytest.fixture(

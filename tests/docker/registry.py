@@ -64,6 +64,8 @@ class Answering(BaseHTTPRequestHandler):
     """Answers for the registry that it is `of`."""
 
     of: ClassVar[Any]
+    # With a status line, clients that try TLS first understand that this is none.
+    default_request_version = "HTTP/1.0"
 
     def get(self) -> None:
         raise NotImplementedError
@@ -173,8 +175,8 @@ class _StoringHandler(Answering):
         else:
             blob = self.of.uploads.pop(place, b"") + body
             assert digest_of(blob) == urllib.parse.parse_qs(query)["digest"][0]
-            self.of.blobs[digest_of(blob)] = blob
-        self.answer(201, "text/plain", b"", Location=place)
+            self.of.blobs[digest_of(blob)] = body = blob
+        self.answer(201, "text/plain", b"", **{"Location": place, "Docker-Content-Digest": digest_of(body)})
 
     def _refused(self) -> bool:
         """Answer with the first of the statuses that are left, if it is for such a request."""

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.docker
 
 # Each has its turn within some commits; all where there is time.
 PARTS = 16
+# Under gVisor root reads what is graded in its own container, which results note and `docs/engines.md` says.
+READ_BY_ROOT = "reads-in-place-as-root"
 
 
 RUNTIME, ENGINE = (os.environ.get(f"HOSTILE_{what}") for what in ("RUNTIME", "ENGINE"))
@@ -94,6 +96,8 @@ def _wrong(id_: str, case: Case, result: dict[str, Any]) -> list[str]:
     if case.named:
         found = set(result["agent_end"]["tampered"])
         return [] if found & set(case.named) else [f"{said}: {found} is named instead of {case.named}"]
+    if id_ == READ_BY_ROOT and any("not promised" in note and "evidence" in note for note in result["notes"]):
+        case = case._replace(outcome="passed" if result["score"] else "failed", score=None)
     score = result["score"] if case.score is None and result["score"] is not None else case.score
     if (result["outcome"], result["score"], result["tries"]) != (case.outcome, score, 1):
         return [f"{said}; in {result['tries']} tries"]

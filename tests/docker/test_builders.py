@@ -44,7 +44,7 @@ def use(monkeypatch: pytest.MonkeyPatch, client: docker.APIClient) -> Iterator[U
             if not (BUILDX / "cli-plugins" / "docker-buildx").is_file():
                 pytest.skip("docker buildx is not installed; scripts/plugin.sh buildx gets it")
             monkeypatch.setenv("DOCKER_CONFIG", str(BUILDX))
-        monkeypatch.setattr(build, "_has_buildx", lambda: builder == "buildx")
+        monkeypatch.setattr(build, "has_buildx", lambda: builder == "buildx")
 
     yield chosen
     for image in client.images(filters={"label": "benchjobs.image"}):

@@ -67,9 +67,9 @@ def seen(tmp_path: Path, client: docker.APIClient, monkeypatch: pytest.MonkeyPat
     script.write_text(f"#!{sys.executable}\n{textwrap.dedent(fake)}")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
-    build._has_buildx.cache_clear()
+    build.has_buildx.cache_clear()
     yield tmp_path / "seen.json"
-    build._has_buildx.cache_clear()
+    build.has_buildx.cache_clear()
     for image in client.images(filters={"label": "benchjobs.image"}):
         for tag in image["RepoTags"] or []:
             if tag.startswith("benchjobs/faults-buildkit:"):

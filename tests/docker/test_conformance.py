@@ -82,6 +82,11 @@ class _OnPodman(TestDocker):
     def surroundings(self, podman: Podman, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
         monkeypatch.setenv("DOCKER_HOST", podman.host)
 
+    @promise(Promise.SERVICES)
+    def test_a_service_runs_beside_it_and_goes_with_it(self, start: Start, tmp_path: Path) -> None:
+        """Not harmless: one runs on 5.4, but from its network the machine can be reached."""
+        super().test_a_service_runs_beside_it_and_goes_with_it(start, tmp_path)
+
 
 def _on(name: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("podman", [name], indirect=True)

@@ -15,7 +15,7 @@ from pytest_benchjobs.sandbox.docker import calling
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
-from tests.docker.test_faults import OwnEngine, own_engine  # noqa: F401  a fixture
+from tests.docker.engines import OwnEngine, own_engine  # noqa: F401  a fixture
 from tests.support import IMAGE
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker.engines import OwnEngine, own_engine  # noqa: F401  a fixture
 from tests.support import IMAGE, PATIENCE, by_agent, results, run, start, until
 
 pytestmark = pytest.mark.docker
@@ -109,7 +110,8 @@ def test_no_engine_at_all_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.extended  # it is waited for: a minute and a half; tests/docker/chaos has outages that end
 def test_an_engine_that_stops_in_mid_job_loses_nothing_that_was_finished(
-    tmp_path: Path, own_engine: OwnEngine
+    tmp_path: Path,
+    own_engine: OwnEngine,  # noqa: F811  the fixture
 ) -> None:
     scenarios = "".join(
         f"""
@@ -159,79 +161,6 @@ def test_a_full_results_disk_is_an_error_and_keeps_what_was_finished(tmp_path: P
         assert [result["outcome"] for result in found if result["scenario"] == "good"] == ["passed"]
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=False)
-
-
-class OwnEngine:
-    """A Docker Engine of the test's own, which may be killed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.host = f"unix://{directory}/engine.sock"
-        self._process = subprocess.Popen(
-            [
-                # A network of its own: with --bridge=none an engine removes the docker0 of the machine's real one.
-                "unshare", "--net",
-                "dockerd", "-H", self.host, f"--data-root={directory}/data", f"--exec-root={directory}/exec",
-                f"--pidfile={directory}/pid", "--bridge=none", "--iptables=false",
-            ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        self.docker("version", wait=PATIENCE)
-        subprocess.run(
-            ["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True
-        )
-
-    def docker(self, *args: str, wait: float = 0) -> None:
-        def works() -> bool:
-            command = ["docker", "-H", self.host, *args]
-            return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-        until(works, wait, f"docker {args} failed")
-
-    def kill(self) -> None:
-        """End the engine as a power cut would; its containers' processes are orphans then, so they go too."""
-        listed = subprocess.run(
-            ["docker", "-H", self.host, "ps", "-q"], capture_output=True, text=True, check=False
-        )
-        pids = [
-            subprocess.run(
-                ["docker", "-H", self.host, "inspect", "-f", "{{.State.Pid}}", container],
-                capture_output=True, text=True, check=False,
-            ).stdout.strip()
-            for container in listed.stdout.split()
-        ]  # fmt: skip
-        self._process.kill()
-        self._process.wait()
-        subprocess.run(
-            ["kill", "-9", *(pid for pid in pids if pid.isdigit())], check=False, capture_output=True
-        )
-
-
-def _runs(words: str) -> bool:
-    """Tell whether any process has these words on its command line."""
-    return subprocess.run(["pgrep", "-f", words], stdout=subprocess.DEVNULL, check=False).returncode == 0
-
-
-@pytest.fixture
-def own_engine(tmp_path_factory: pytest.TempPathFactory):
-    directory = tmp_path_factory.mktemp("engine")
-    if shutil.which("dockerd") is None:
-        pytest.skip("needs dockerd on PATH")
-    engine = OwnEngine(directory)
-    try:
-        yield engine
-    finally:
-        engine.kill()
-        # Its containerd and containers outlive it: end them by the paths that only they have.
-        subprocess.run(["pkill", "-9", "-f", f"{directory}/"], check=False)
-        until(lambda: not _runs(f"{directory}/"))
-        mounts = [
-            line.split()[1]
-            for line in Path("/proc/mounts").read_text().splitlines()
-            if f"{directory}/" in line
-        ]
-        for mount in reversed(mounts):
-            subprocess.run(["umount", "-l", mount], check=False)
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def test_an_agent_that_cannot_be_started_is_not_to_blame(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ import docker
 import pytest
 
 from pytest_benchjobs.model.errors import DiskFull, ImageMissing
+from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import build, pulling
 from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker.engine import LABEL, Engine
 from pytest_benchjobs.sandbox.docker.images import Images
+from pytest_benchjobs.sandbox.kubernetes.images import ClusterImages
 from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE, set_clock, until
 
@@ -255,6 +257,17 @@ def test_an_image_is_built_by_one_machine_and_pulled_by_the_next(
     assert len(storing.pushed) == 1, "it is there already"
     for engine in engines:
         engine.close()
+
+
+def test_a_registry_is_asked_once_for_all_pods_of_an_image(
+    request_of: ImageRequest, storing: StoringRegistry
+) -> None:
+    images = ClusterImages(current_owner(), "x86_64")
+    first = images.resolve(request_of, lambda: None)
+    assert first.reference == f"{storing.path}@{digest_of(storing.manifests[storing.pushed[0]])}"
+    storing.stop()
+    assert images.resolve(request_of, lambda: None) == first
+    images.close()
 
 
 def test_a_registry_that_takes_no_image_is_a_note_of_the_trial_and_an_error_of_who_needs_it_there(

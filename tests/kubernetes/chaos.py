@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import sqlite3
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from pytest_benchjobs.sandbox.kubernetes.api import Cluster
 from pytest_benchjobs.sandbox.kubernetes.pod import OWNER
+from tests.docker.chaos.trials import inconsistencies
 from tests.support import IMAGE, PATIENCE, paths, results, start, until
 
 AGENT = "command:sh task.sh"
@@ -170,11 +170,7 @@ def ends(directory: Path) -> dict[str, Ended]:
 
 def troubles(job: ChaosJob, expected: Mapping[str, Ended], kubeconfig: Path) -> list[str]:
     """What is wrong with a job that has ended."""
-    found = [*job.troubles]
-    for sign in ("Traceback", "INTERNALERROR"):
-        before, it, behind = job.output.partition(sign)
-        if it:
-            found.append(f"a traceback: {before[-500:]}{it}{behind[:2500]}")
+    found = [*job.troubles, *inconsistencies(job.directory, job.output)]
     ended = ends(job.directory)
     for name in sorted({*expected, *ended}):
         if ended.get(name) != expected.get(name):
@@ -182,11 +178,6 @@ def troubles(job: ChaosJob, expected: Mapping[str, Ended], kubeconfig: Path) -> 
                 (one["failure"] for one in results(job.directory) if one["scenario"] == name), None
             )
             found.append(f"{name}: {ended.get(name)} instead of {expected.get(name)}: {message}")
-    ids = sorted(one["node_id"] for one in results(job.directory))
-    with contextlib.closing(sqlite3.connect(job.directory / "reports" / "history.sqlite")) as history:
-        kept = sorted(row[0] for row in history.execute("SELECT node_id FROM trials"))
-    if not ids == sorted(set(ids)) == kept:
-        found.append(f"{len(ids)} results, {len(set(ids))} of them different, {len(kept)} in the history")
     if left := left_in(kubeconfig):
         found.append(f"left in the cluster: {left}")
     return found

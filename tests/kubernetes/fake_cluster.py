@@ -1,7 +1,7 @@
 """A small fake of a Kubernetes cluster, whose Pods are containers of the local Docker Engine.
 
 For tests of what needs a cluster, where there is none. It answers what our provider and `kubectl` ask, with the fields,
-codes and words of a real one (recorded from 1.20; those of Pod Security are from newer ones), and does harm when told.
+codes and words of a real one (recorded from 1.20), and does harm when told. It does no more than they need.
 
     fake_store.py   objects, versions, selectors       fake_rules.py   what is refused
     fake_http.py    the API server                     fake_node.py    kubelets
@@ -11,7 +11,6 @@ By itself, for a look: `python -m tests.kubernetes.fake_cluster` prints the path
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import ipaddress
@@ -28,10 +27,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import docker
+import docker.errors
+
+from pytest_benchjobs.model.job import Owner
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.sandbox.labels import abandoned
 
 from .fake_http import USER, Server
 from .fake_node import FINAL, LABEL, OVER_STORAGE, POD, PODS, Command, Node, Runner, set_condition
-from .fake_rules import UNCHANGEABLE, check, check_quota, check_security, quality, requested
+from .fake_rules import check, requested
 from .fake_store import (
     KINDS,
     Kind,
@@ -39,8 +43,8 @@ from .fake_store import (
     Refused,
     Store,
     conflict,
+    details_of,
     field,
-    forbidden,
     merge,
     not_found,
     now,
@@ -57,16 +61,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _ROOM = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 _READY = (True, "KubeletReady", "kubelet is posting ready status")
-_DEFAULTS: Object = {
-    "restartPolicy": "Always",
-    "terminationGracePeriodSeconds": 30,
-    "dnsPolicy": "ClusterFirst",
-    "serviceAccountName": "default",
-    "schedulerName": "default-scheduler",
-    "securityContext": {},
-    "enableServiceLinks": True,
-    "tolerations": [],
-}
+_DEFAULTS: Object = {"terminationGracePeriodSeconds": 30, "tolerations": []}
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _RECREATED = (
     "the UID in the precondition ({}) does not match the UID in record ({}). "
@@ -92,6 +87,10 @@ class FakeCluster:
     ) -> None:
         self.id = uuid.uuid4().hex
         self.engine = docker.APIClient(version="auto", timeout=120, **docker.utils.kwargs_from_env())
+        me = current_owner()
+        self.labels = {LABEL: self.id, f"{LABEL}.owner": str(me), f"{LABEL}.host": me.host}
+        """Of its containers."""
+        self._sweep(me)
         self.store = Store()
         self.closing = threading.Event()
         self.enforce_network = enforce_network
@@ -123,6 +122,13 @@ class FakeCluster:
         threading.Thread(target=self._follow_ends, daemon=True).start()
         self._controller = threading.Thread(target=self._control, name="controller", daemon=True)
         self._controller.start()
+
+    def _sweep(self, me: Owner) -> None:
+        """Remove containers of clusters whose processes are gone, killed before they could."""
+        for one in self.engine.containers(all=True, filters={"label": LABEL}):
+            if abandoned(one["Labels"], me, time.time(), f"{LABEL}."):
+                with contextlib.suppress(docker.errors.APIError):
+                    self.engine.remove_container(one["Id"], v=True, force=True)
 
     def service(self) -> tuple[str, int]:
         """Where a Pod finds the API, as its variables say it: something answers there, if the Pod has a network."""
@@ -321,36 +327,29 @@ class FakeCluster:
             self.event(pod, "FailedScheduling", why, "Warning")
 
     def _place(self, pod: Object, pods: list[Object], nodes: list[Object]) -> tuple[str | None, str]:
-        """The node with the fewest Pods of those that fit best, or why none does."""
+        """The node with the fewest Pods of those that a Pod prefers and that take it, or why none does."""
         fitting, reasons = [], []
         for node in nodes:
             name, labels = node["metadata"]["name"], node["metadata"]["labels"]
             there = [other for other in pods if other["spec"].get("nodeName") == name]
+            room = node["status"]["allocatable"]
+            asked = {*room, *(field(pod["spec"]["containers"][0], "resources.requests") or ())}
             short = [
-                "Too many pods" if what == "pods" else f"Insufficient {what}"
-                for what in sorted(
-                    {
-                        *node["status"]["allocatable"],
-                        *(field(pod["spec"]["containers"][0], "resources.requests") or ()),
-                    }
-                )
-                if requested([pod], what)
-                and requested([*there, pod], what) > quantity(node["status"]["allocatable"].get(what, 0))
+                what for what in sorted(asked) if requested([*there, pod], what) > quantity(room.get(what, 0))
             ]
-            if node["spec"].get("unschedulable"):
-                reasons.append("node(s) were unschedulable")
-            elif node["spec"].get("taints"):
+            if node["spec"].get("taints"):
                 reasons.append(f"node(s) had taint {{{UNREACHABLE}: }}, that the pod didn't tolerate")
             elif not selects({"matchLabels": pod["spec"].get("nodeSelector")}, labels):
                 reasons.append("node(s) didn't match Pod's node affinity")
             elif short:
-                reasons += short
+                reasons += ["Too many pods" if what == "pods" else f"Insufficient {what}" for what in short]
             else:
                 wishes = (
                     field(pod, "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution")
                     or ()
                 )
-                liked = sum(wish["weight"] for wish in wishes if selects(wish["preference"], labels))
+                named = {**labels, "metadata.name": name}
+                liked = sum(wish["weight"] for wish in wishes if selects(wish["preference"], named))
                 fitting.append((-liked, len(there), name))
         if fitting:
             return min(fitting)[2], ""
@@ -398,50 +397,25 @@ class FakeCluster:
     def network_of(self, pod: Object) -> str:
         """The engine's network for a Pod: `none` where policies select it none of which lets anything out."""
         meta = pod["metadata"]
-        policies = (
-            self.store.list(KINDS["networkpolicies"], meta["namespace"]) if self.enforce_network else []
-        )
+        policies = self.store.list(KINDS["networkpolicies"], meta["namespace"])
         specs = [
-            policy["spec"]
-            for policy in policies
-            if selects(policy["spec"]["podSelector"], meta.get("labels") or {})
+            one["spec"]
+            for one in policies
+            if self.enforce_network and selects(one["spec"]["podSelector"], meta.get("labels") or {})
         ]
         out = [spec.get("egress") for spec in specs if "Egress" in spec.get("policyTypes", ())]
         return "none" if out and not any(out) else "bridge"
 
-    def runtime_of(self, pod: Object) -> str | None:
-        """The engine's runtime for a Pod, by its RuntimeClass."""
-        name = pod["spec"].get("runtimeClassName")
-        return self.store.get(KINDS["runtimeclasses"], "", name)["handler"] if name else None
-
-    def event(self, obj: Object, reason: str, message: str, kind: str = "Normal", host: str = "") -> None:
-        """Tell of an object; the same by the same kubelet once more only counts."""
-        meta, events = obj["metadata"], KINDS["events"]
-        namespace = meta["namespace"]
-        same = f"involvedObject.uid={meta['uid']},reason={reason}"
-        for known in self.store.list(events, namespace, fields=same) if host else ():
-            if known["message"] == message:
-                again = {"count": known["count"] + 1, "lastTimestamp": now()}
-                self.store.update(
-                    events, namespace, known["metadata"]["name"], functools.partial(merge, patch=again)
-                )
-                return
-        involved = {key: obj[key] for key in ("kind", "apiVersion")} | {
-            key: meta[key] for key in ("namespace", "name", "uid")
-        }
+    def event(
+        self, obj: Object, reason: str, message: str, kind: str = "Normal", *, by_kubelet: bool = False
+    ) -> None:
+        """Tell of an object: a kubelet's words have times of their own."""
+        meta, namespace = obj["metadata"], obj["metadata"]["namespace"]
+        involved = {"kind": obj["kind"], "namespace": namespace, "name": meta["name"], "uid": meta["uid"]}
         told = {"involvedObject": involved, "reason": reason, "message": message, "type": kind}
-        if host:
-            told |= {
-                "count": 1,
-                "firstTimestamp": now(),
-                "lastTimestamp": now(),
-                "source": {"component": "kubelet", "host": host},
-            }
-        else:
-            told |= {"firstTimestamp": None, "lastTimestamp": None, "eventTime": now(".%fZ"), "source": {}}
-        self.store.create(
-            events, namespace, {"metadata": {"name": f"{meta['name']}.{uuid.uuid4().hex[:16]}"}, **told}
-        )
+        told |= {"lastTimestamp": now()} if by_kubelet else {"lastTimestamp": None, "eventTime": now(".%fZ")}
+        own = {"name": f"{meta['name']}.{uuid.uuid4().hex[:16]}"}
+        self.store.create(KINDS["events"], namespace, {"metadata": own, **told})
 
     # What the API server does.
 
@@ -453,34 +427,8 @@ class FakeCluster:
             asked = obj["spec"]["resourceAttributes"]
             resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
             return obj | {"status": {"allowed": not self.is_forbidden(asked["verb"], resource)}}
-        if kind.name == "Secret":
-            texts = {
-                key: base64.b64encode(value.encode()).decode()
-                for key, value in obj.pop("stringData", {}).items()
-            }
-            obj["data"] = (obj.get("data") or {}) | texts
         check(kind, obj)
-        return self.store.create(kind, namespace, self._admit(namespace, obj) if kind is PODS else obj)
-
-    def _admit(self, namespace: str, pod: Object) -> Object:
-        """A Pod with its defaults, unless quotas, Pod Security or its RuntimeClass forbid it."""
-        name, spec = pod["metadata"].get("name", ""), _DEFAULTS | pod["spec"]
-        for key in ("node.kubernetes.io/not-ready", UNREACHABLE):
-            if not any(each.get("key") in (key, None) for each in spec["tolerations"]):
-                own = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-                spec["tolerations"] = [*spec["tolerations"], own]
-        for container in spec["containers"]:
-            if limits := field(container, "resources.limits"):
-                container["resources"]["requests"] = limits | (container["resources"].get("requests") or {})
-        pod = pod | {"spec": spec, "status": {"phase": "Pending", "qosClass": quality(spec["containers"])}}
-        runtime = spec.get("runtimeClassName")
-        if runtime and not self.store.list(KINDS["runtimeclasses"], fields=f"metadata.name={runtime}"):
-            raise forbidden(PODS, name, f'pod rejected: RuntimeClass "{runtime}" not found')
-        labels = self.store.get(KINDS["namespaces"], "", namespace)["metadata"].get("labels") or {}
-        check_security(PODS, pod, labels.get("pod-security.kubernetes.io/enforce", ""))
-        if quotas := self.store.list(KINDS["resourcequotas"], namespace):
-            check_quota(PODS, pod, quotas, self.store.list(PODS, namespace))
-        return pod
+        return self.store.create(kind, namespace, _with_defaults(obj) if kind is PODS else obj)
 
     def delete(self, kind: Kind, obj: Object, options: Object) -> Object:
         """Delete an object, a Pod after its grace, and return what the API says. Raises Refused."""
@@ -505,12 +453,7 @@ class FakeCluster:
         for other in KINDS.values() if kind.name == "Namespace" else ():
             for inside in self.store.list(other, name):
                 self.store.remove(other, name, inside["metadata"]["name"])
-        details = {
-            "name": name,
-            **({"group": kind.group} if kind.group else {}),
-            "kind": kind.plural,
-            "uid": uid,
-        }
+        details = details_of(kind, name) | {"uid": uid}
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Object) -> Object:
@@ -520,13 +463,8 @@ class FakeCluster:
             version = field(patch, "metadata.resourceVersion")
             if version and version != obj["metadata"]["resourceVersion"]:
                 raise conflict(kind.qualified, kind.group, name, _MODIFIED)
-            kept = {
-                key: obj["metadata"][key] for key in ("uid", "name", "creationTimestamp", "resourceVersion")
-            }
-            fixed = {key: value for key, value in obj.get("spec", {}).items() if key in UNCHANGEABLE}
             merge(obj, patch)
-            obj["metadata"] |= kept
-            check(kind, obj, fixed if kind is PODS else None)
+            check(kind, obj)
 
         return self.store.update(kind, namespace, name, change)
 
@@ -548,20 +486,23 @@ class FakeCluster:
         runner.node.reachable.wait()
         if not runner.is_running(container):
             raise Refused(500, "", f'container not found ("{container}")')
-        wanted = {key: query.get(key, ["false"])[0] in ("true", "1") for key in ("stdin", "tty")}
-        made, argv = runner.containers[container], query.get("command", [])
-        return functools.partial(Command, self.engine, made, argv, **wanted), runner.node
+        begin = functools.partial(
+            Command, self.engine, runner.containers[container], query["command"], stdin="stdin" in query
+        )
+        return begin, runner.node
 
-    def subresource(self, namespace: str, name: str, sub: str) -> tuple[int, object]:
-        """Evict a Pod, or show what its first container printed. Raises Refused."""
-        pod = self.store.get(PODS, namespace, name)
-        if sub == "eviction":
-            self.delete(PODS, pod, {})
-            return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        if sub == "log":
-            made = next(iter(self._runners[pod["metadata"]["uid"]].containers.values()))
-            return 200, self.engine.logs(made).decode(errors="replace")
-        raise Refused(404, "NotFound", "the server could not find the requested resource")
+
+def _with_defaults(pod: Object) -> Object:
+    """A Pod as it is stored: what is left out means something, too."""
+    spec = _DEFAULTS | pod["spec"]
+    for key in ("node.kubernetes.io/not-ready", UNREACHABLE):
+        if not any(each.get("key") in (key, None) for each in spec["tolerations"]):
+            own = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            spec["tolerations"] = [*spec["tolerations"], own]
+    for container in spec["containers"]:
+        if limits := field(container, "resources.limits"):
+            container["resources"]["requests"] = limits | (container["resources"].get("requests") or {})
+    return pod | {"spec": spec, "status": {"phase": "Pending"}}
 
 
 if __name__ == "__main__":

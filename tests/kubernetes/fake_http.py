@@ -16,8 +16,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+import wsproto.connection
+import wsproto.utilities
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping
+
 from .fake_node import Command, Node
-from .fake_store import KINDS, Kind, Object, Refused, matches
+from .fake_store import KINDS, Kind, Object, Refused, details_of, matches
 
 if TYPE_CHECKING:
     from .fake_cluster import FakeCluster
@@ -28,8 +32,7 @@ _PATH = re.compile(
     r"/apis?/(?P<version>v1|[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"
     r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?"
 )
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_BINARY, _CLOSE, _PING, _PONG = 2, 8, 9, 10
+_VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -126,29 +129,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 200, found
         match = _PATH.fullmatch(path)
         kind = KINDS.get(match["plural"]) if match else None
-        if match is None or kind is None or match["version"] != kind.version:
+        if (
+            match is None
+            or kind is None
+            or match["version"] != kind.version
+            or match["sub"] not in (None, "exec")
+        ):
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         namespace, name, sub = match["namespace"] or "", match["name"], match["sub"]
         watch = self.query.get("watch", ["0"])[0] in ("1", "true")
-        verb = _VERBS.get(self.command) or {
-            "GET": "watch" if watch else "get" if name else "list",
-            "DELETE": "delete" if name else "deletecollection",
-        }.get(self.command, self.command)
+        verb = _VERBS.get(self.command) or ("watch" if watch else "get" if name else "list")
         resource = f"{kind.plural}/{sub}" if sub else kind.plural
         self.cluster.requests.append((verb, resource))
         if self.cluster.is_forbidden(verb, resource):
             raise _no_right(kind, namespace, name, verb, resource)
         if sub == "exec":
             return self._exec(namespace, name)
-        if sub:
-            return self.cluster.subresource(namespace, name, sub)
         if verb == "watch":
             return self._watch(kind, namespace)
-        return (
-            self._list(kind, namespace, body)
-            if verb in ("list", "deletecollection")
-            else self._one(kind, namespace, name, body)
-        )
+        return self._list(kind, namespace) if verb == "list" else self._one(kind, namespace, name, body)
 
     def _one(self, kind: Kind, namespace: str, name: str, body: Object) -> tuple[int, object]:
         cluster = self.cluster
@@ -160,19 +159,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "gracePeriodSeconds" in self.query:
                 body["gracePeriodSeconds"] = int(self.query["gracePeriodSeconds"][0])
             return 200, cluster.delete(kind, cluster.store.get(kind, namespace, name), body)
-        # A strategic merge differs only in lists of objects.
-        if "merge-patch" not in self.headers.get("Content-Type", ""):
-            raise Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")
         return 200, cluster.patch(kind, namespace, name, body)
 
-    def _list(self, kind: Kind, namespace: str, body: Object) -> tuple[int, object]:
+    def _list(self, kind: Kind, namespace: str) -> tuple[int, object]:
         store = self.cluster.store
         with store.changed:
             items, version = store.list(kind, namespace, *self._selectors()), str(store.version)
         for item in items:
-            if self.command == "DELETE":
-                with contextlib.suppress(Refused):
-                    self.cluster.delete(kind, item, body)
             # Items of a list do not say what they are.
             del item["kind"], item["apiVersion"]
         about = {
@@ -257,124 +250,92 @@ def _pass_in(command: Command, data: bytes, *, half_close: bool) -> None:
     channel, rest = data[:1], data[1:]
     if channel == b"\x00":
         command.write(rest)
-    elif channel == b"\x04":
-        size = json.loads(rest)
-        command.resize(size["Width"], size["Height"])
     elif channel == b"\xff" and half_close and rest == b"\x00":
         command.end_input()
 
 
 def _pass_out(command: Command, node: Node, websocket: _WebSocket) -> None:
     """Pass on what a command prints, and how it ended."""
-    with contextlib.suppress(OSError):
-        websocket.send(b"\x01")
+    with contextlib.suppress(OSError, wsproto.utilities.ProtocolError):
+        websocket.send(BytesMessage(b"\x01"))
         for channel, data in command.output():
             node.reachable.wait()
-            websocket.send(bytes([channel]) + data)
+            websocket.send(BytesMessage(bytes([channel]) + data))
         code = command.exit_status()
         node.reachable.wait()
-        status: Object = {"metadata": {}, "status": "Success"}
+        status: Object = {"metadata": {}, "status": "Failure" if code else "Success"}
         if code:
-            message = (
-                f"command terminated with non-zero exit code: Error executing in Docker Container: {code}"
-            )
+            words = f"command terminated with non-zero exit code: Error executing in Docker Container: {code}"
             causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
-            status |= {
-                "status": "Failure",
-                "message": message,
-                "reason": "NonZeroExitCode",
-                "details": causes,
-            }
-        websocket.send(b"\x03" + json.dumps(status).encode())
+            status |= {"message": words, "reason": "NonZeroExitCode", "details": causes}
+        websocket.send(BytesMessage(b"\x03" + json.dumps(status).encode()))
         websocket.close()
 
 
 class _WebSocket:
-    """The server's side of a websocket (RFC 6455), without extensions."""
+    """The server's side of a websocket."""
 
     def __init__(self, stream: Any, connection: socket.socket) -> None:
         self._stream, self._connection = stream, connection
+        self._framing = wsproto.connection.Connection(wsproto.ConnectionType.SERVER)
         self._lock = threading.Lock()
 
-    def send(self, data: bytes, opcode: int = _BINARY) -> None:
-        size, long = len(data), len(data) >= 1 << 16
-        head = bytes([size]) if size < 126 else bytes([126 + long]) + size.to_bytes(8 if long else 2, "big")
+    def send(self, event: Event) -> None:
         with self._lock:
-            self._connection.sendall(bytes([0x80 | opcode]) + head + data)
+            self._connection.sendall(self._framing.send(event))
 
     def close(self) -> None:
         """End it in good order."""
-        self.send((1000).to_bytes(2, "big"), _CLOSE)
+        self.send(CloseConnection(1000))
         self._connection.shutdown(socket.SHUT_RDWR)
 
     def messages(self) -> Iterator[bytes]:
         """What the client sends, until it closes or is gone."""
         whole = b""
-        with contextlib.suppress(OSError, ValueError):
-            while len(head := self._stream.read(2)) == 2:
-                size = head[1] & 0x7F
-                if size > 125:
-                    size = int.from_bytes(self._stream.read(2 if size == 126 else 8), "big")
-                mask, data = self._stream.read(4), self._stream.read(size)
-                masks = (mask * (size // 4 + 1))[:size]
-                data = (int.from_bytes(data, "big") ^ int.from_bytes(masks, "big")).to_bytes(size, "big")
-                opcode = head[0] & 0x0F
-                if opcode == _CLOSE:
-                    return self.send(data[:2], _CLOSE)
-                if opcode == _PING:
-                    self.send(data, _PONG)
-                if opcode <= _BINARY:
-                    whole += data
-                    if head[0] & 0x80:
-                        yield whole
-                        whole = b""
-        return None
+        with contextlib.suppress(OSError, ValueError, wsproto.utilities.ProtocolError):
+            while data := self._stream.read1(1 << 16):
+                with self._lock:
+                    self._framing.receive_data(data)
+                for event in self._framing.events():
+                    if isinstance(event, CloseConnection | Ping):
+                        self.send(event.response())
+                    if isinstance(event, CloseConnection):
+                        return
+                    if isinstance(event, BytesMessage):
+                        whole += event.data
+                        if event.message_finished:
+                            yield whole
+                            whole = b""
 
 
 def _no_right(kind: Kind, namespace: str, name: str | None, verb: str, resource: str) -> Refused:
-    what = (
-        f'{kind.qualified}{f" {json.dumps(name)}" if name else ""} is forbidden: User "{USER}" cannot {verb}'
-    )
+    which = f" {json.dumps(name)}" if name else ""
+    what = f'{kind.qualified}{which} is forbidden: User "{USER}" cannot {verb}'
     where = f'in the namespace "{namespace}"' if kind.namespaced else "at the cluster scope"
-    details = {
-        **({"name": name} if name else {}),
-        **({"group": kind.group} if kind.group else {}),
-        "kind": kind.plural,
-    }
-    return Refused(
-        403, "Forbidden", f'{what} resource "{resource}" in API group "{kind.group}" {where}', **details
-    )
+    words = f'{what} resource "{resource}" in API group "{kind.group}" {where}'
+    return Refused(403, "Forbidden", words, **details_of(kind, name or ""))
 
 
 @functools.cache
 def discovery() -> dict[str, Object | str]:
     """Path -> what tells a client about the API."""
-    groups = []
+    groups: list[Object] = []
     found: dict[str, Object | str] = {
         "/version": VERSION,
         "/readyz": "ok",
         "/api": {"kind": "APIVersions", "versions": ["v1"]},
         "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
     }
-    verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    verbs = ["create", "delete", "get", "list", "patch", "watch"]
     for version in sorted({kind.version for kind in KINDS.values()}):
         resources = [
-            {
-                "name": kind.plural,
-                "singularName": "",
-                "namespaced": kind.namespaced,
-                "kind": kind.name,
-                "verbs": verbs,
-            }
+            {"name": kind.plural, "namespaced": kind.namespaced, "kind": kind.name, "verbs": verbs}
             for kind in KINDS.values()
             if kind.version == version
         ]
+        about = {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
         group, _, number = version.rpartition("/")
-        found[f"/{'apis' if group else 'api'}/{version}"] = {
-            "kind": "APIResourceList",
-            "groupVersion": version,
-            "resources": resources,
-        }
+        found[f"/{'apis' if group else 'api'}/{version}"] = about
         if group:
             known = {"groupVersion": version, "version": number}
             groups.append({"name": group, "versions": [known], "preferredVersion": known})

@@ -8,7 +8,6 @@ import http.client
 import io
 import json
 import os
-import re
 import socket
 import threading
 import time
@@ -34,17 +33,13 @@ PODS = KINDS["pods"]
 FINAL = ("Succeeded", "Failed")
 OVER_STORAGE = "Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
-_SOURCES = (("configMap", "configmaps", "name"), ("secret", "secrets", "secretName"))
-"""Volumes of files: what a Pod says, the kind, and where its name is."""
 _LOOK = 1.0
 """Seconds between two looks at what a Pod has written."""
 _KEPT = {
     "Evicted": ("startTime",),
-    "DeadlineExceeded": ("startTime", "podIP", "podIPs", "qosClass", "containerStatuses"),
+    "DeadlineExceeded": ("startTime", "containerStatuses"),
 }
 """What is left of a status when a kubelet ended a Pod."""
-
-
 _REMOVED: Object = {
     "State": {
         "Status": "exited",
@@ -55,7 +50,6 @@ _REMOVED: Object = {
         "StartedAt": "0001",
         "FinishedAt": "0001",
     },
-    "NetworkSettings": {"Networks": {}},
 }
 
 
@@ -172,14 +166,8 @@ class Runner:
 
     def _create(self, pod: Object, container: Object, volumes: dict[str, Path]) -> None:
         name = container["name"]
-        security = {**(field(pod, "spec.securityContext") or {}), **(container.get("securityContext") or {})}
-        user, group = security.get("runAsUser"), security.get("runAsGroup")
+        user = field(container, "securityContext.runAsUser")
         image = self._image(container["image"])
-        is_root = user == 0 or (user is None and image["Config"]["User"] in ("", "0", "root"))
-        if security.get("runAsNonRoot") and is_root:
-            who = f'pod: "{self._place[2]}_{self._place[1]}({self._uid})", container: {name}'
-            why = f"container has runAsNonRoot and image will run as root ({who})"
-            raise Waiting("CreateContainerConfigError", why)
         try:
             made = self._engine.create_container(
                 image["Id"],
@@ -187,14 +175,12 @@ class Runner:
                 entrypoint=container.get("command"),
                 environment=dict(self._environment(container)),
                 working_dir=container.get("workingDir"),
-                user=None if user is None else f"{user}:{group or 0}",
+                user=None if user is None else f"{user}:0",
                 hostname=None
                 if self._first(pod["spec"])
                 else pod["spec"].get("hostname") or self._place[2][:63],
-                labels={LABEL: self.cluster.id, POD: self._uid},
+                labels={**self.cluster.labels, POD: self._uid},
                 host_config=self._host_config(pod, container, volumes),
-                stdin_open=bool(container.get("stdin")),
-                tty=bool(container.get("tty")),
             )["Id"]
         except docker.errors.APIError as error:
             raise Waiting(
@@ -203,20 +189,14 @@ class Runner:
         self.containers[name] = made
         digest = next(iter(image["RepoDigests"]), None)
         self._image_ids[name] = f"docker-pullable://{digest}" if digest else f"docker://{image['Id']}"
-        self.event("Created", f"Created container {name}")
-        try:
+        # One that does not start says so by its state.
+        with contextlib.suppress(docker.errors.APIError):
             self._engine.start(made)
             self.event("Started", f"Started container {name}")
-        except docker.errors.APIError as error:
-            words = (
-                f'Error: failed to start container "{name}": Error response from daemon: {error.explanation}'
-            )
-            self.event("Failed", words, "Warning")
 
     def _first(self, spec: Object) -> str | None:
-        """The container in whose namespaces others are: the first one that does not end before others start."""
-        lasting = (made for name, made in self.containers.items() if not _is_step(spec, name))
-        return next(lasting, None)
+        """The container in whose namespaces others are."""
+        return self.containers.get(spec["containers"][0]["name"])
 
     def _host_config(self, pod: Object, container: Object, volumes: dict[str, Path]) -> Any:
         spec, security = pod["spec"], container.get("securityContext") or {}
@@ -237,69 +217,40 @@ class Runner:
         ]
         return self._engine.create_host_config(
             network_mode=f"container:{first}" if first else self._network,
-            pid_mode=f"container:{first}" if first and spec.get("shareProcessNamespace") else None,
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(cpus * 1e9) or None,
             cap_add=field(security, "capabilities.add"),
             cap_drop=field(security, "capabilities.drop"),
             security_opt=["no-new-privileges"] if security.get("allowPrivilegeEscalation") is False else None,
-            read_only=bool(security.get("readOnlyRootFilesystem")),
-            privileged=bool(security.get("privileged")),
-            runtime=self.cluster.runtime_of(pod),
             mounts=mounts,
         )
 
     def _volumes(self, spec: Object) -> Iterator[tuple[str, Path]]:
-        """Directories with the files of ConfigMaps and Secrets, and empty ones, which everybody may write to."""
+        """Directories with the files of ConfigMaps, and empty ones, which everybody may write to."""
         for volume in spec.get("volumes") or ():
             directory = self._files / volume["name"]
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o777)
-            for part, plural, key in _SOURCES:
-                if part not in volume:
-                    continue
-                source = volume[part]
-                found = self._content(plural, source[key], volume["name"])
-                for item in source.get("items") or [{"key": key, "path": key} for key in found]:
-                    path = directory / item["path"]
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(found[item["key"]])
-                    path.chmod(item.get("mode", source.get("defaultMode", 0o644)))
+            if (source := volume.get("configMap")) is not None:
+                try:
+                    config_map = self.cluster.store.get(KINDS["configmaps"], self._place[1], source["name"])
+                except Refused as refused:
+                    event = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {refused}'
+                    raise Waiting("ContainerCreating", event=event) from None
+                for name, data in content(config_map).items():
+                    (directory / name).write_bytes(data)
+                    (directory / name).chmod(source.get("defaultMode", 0o644))
             yield volume["name"], directory
-
-    def _content(self, plural: str, name: str, volume: str = "") -> dict[str, bytes]:
-        try:
-            return content(self.cluster.store.get(KINDS[plural], self._place[1], name))
-        except Refused as refused:
-            message = str(refused).replace(plural, plural[:-1])
-            if volume:
-                event = f'MountVolume.SetUp failed for volume "{volume}" : {message}'
-                raise Waiting("ContainerCreating", event=event) from None
-            raise Waiting("CreateContainerConfigError", message) from None
 
     def _environment(self, container: Object) -> Iterator[tuple[str, str]]:
         host, port = self.cluster.service()
         yield from {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}.items()
-        sources = {"configMapKeyRef": "configmaps", "secretKeyRef": "secrets"}
-        for variable in container.get("env") or ():
-            value = variable.get("value", "")
-            for part, reference in (variable.get("valueFrom") or {}).items():
-                if part in sources:
-                    value = self._content(sources[part], reference["name"])[reference["key"]].decode()
-            yield variable["name"], value
+        yield from ((variable["name"], variable["value"]) for variable in container.get("env") or ())
 
     def _image(self, name: str) -> Object:
         """The engine's record of an image; nothing is pulled."""
         quoted = json.dumps(name)
-        if re.search("[A-Z]", name.rpartition(":")[0] or name):
-            why = f"couldn't parse image reference {quoted}: invalid reference format: repository name must be lowercase"
-            self.event("InspectFailed", f"Failed to apply default image tag {quoted}: {why}", "Warning")
-            raise Waiting(
-                "InvalidImageName",
-                f"Failed to apply default image tag {quoted}: {why}",
-                "Error: InvalidImageName",
-            )
         present = name in self.node.images
         words = None if present else self.cluster.failing_pull(name)
         # An image that was made here has no digest but its id, which a registry that took it tells.
@@ -309,23 +260,14 @@ class Runner:
                 if not present:
                     self.node.images.add(name)
                     self.cluster.pulls.append((self.node.name, name))
-                    self.event("Pulling", f"Pulling image {quoted}")
-                how = (
-                    f"Container image {quoted} already present on machine"
-                    if present
-                    else f"Successfully pulled image {quoted} in 10ms"
-                )
-                self.event("Pulled", how)
                 return found
         self._failed_pulls += 1
         if self._failed_pulls % 2 == 0:
-            self.event("BackOff", f"Back-off pulling image {quoted}")
             raise Waiting("ImagePullBackOff", f"Back-off pulling image {quoted}", "Error: ImagePullBackOff")
         missing = (
             f"Error response from daemon: manifest for {name} not found: manifest unknown: manifest unknown"
         )
         words = f"rpc error: code = Unknown desc = {words or missing}"
-        self.event("Pulling", f"Pulling image {quoted}")
         self.event("Failed", f"Failed to pull image {quoted}: {words}", "Warning")
         raise Waiting("ErrImagePull", words, "Error: ErrImagePull")
 
@@ -373,7 +315,6 @@ class Runner:
             kept = {key: value for key, value in pod["status"].items() if key in _KEPT[reason]}
             for status in kept.get("containerStatuses", ()):
                 status["ready"] = False
-                status.pop("started", None)
             pod["status"] = {"phase": "Failed", "message": message, "reason": reason, **kept}
 
         self.event(reason, message, "Warning" if reason == "Evicted" else "Normal")
@@ -408,25 +349,15 @@ class Runner:
         }
         codes = {name: field(status, "state.terminated.exitCode") for name, status in found.items()}
         own = {name: code for name, code in codes.items() if name not in first}
-        todo = [name for name in first if _is_step(spec, name) and codes[name] != 0]
+        todo = [name for name in first if codes[name] != 0]
         phase = "Running" if self._started else "Pending"
         if None not in own.values() or any(codes[name] for name in todo):
             phase = "Failed" if todo or any(own.values()) else "Succeeded"
             self._signal("SIGKILL")
-        addresses = [
-            network["IPAddress"]
-            for look in looks.values()
-            for network in look["NetworkSettings"]["Networks"].values()
-        ]
-        known = {"podIP": addresses[-1], "podIPs": [{"ip": addresses[-1]}]} if any(addresses[-1:]) else {}
-        for name in first:
-            found[name]["ready"] = codes[name] == 0
-            del found[name]["started"]
-        if first:
-            known["initContainerStatuses"] = [found[name] for name in first]
         runs = self._started and set(own.values()) == {None}
         statuses = [found[name] for name in own]
-        self._write(phase=phase, containerStatuses=statuses, ready=runs, todo=todo, **known)
+        before = {"initContainerStatuses": [found[name] for name in first]} if first else {}
+        self._write(phase=phase, containerStatuses=statuses, ready=runs, **before)
 
     def _status(self, container: Object, look: Object | None, waiting: Waiting) -> Object:
         name, state = container["name"], look["State"] if look else None
@@ -449,28 +380,18 @@ class Runner:
             }
         runs, image = "running" in told, self._image_ids.get(name, "")
         known = {"name": name, "image": container["image"], "imageID": image, **ident}
-        return {**known, "state": told, "lastState": {}, "ready": runs, "restartCount": 0, "started": runs}
+        return {**known, "state": told, "ready": runs}
 
-    def _write(self, *, ready: bool | None = None, todo: list[str] | None = None, **changes: Any) -> None:
-        """Write the status, when the node is reachable. `todo`: containers that have to end before others start."""
+    def _write(self, *, ready: bool | None = None, **changes: Any) -> None:
+        """Write the status, when the node is reachable."""
         self.node.reachable.wait()
 
         def change(pod: Object) -> None:
             if pod["metadata"]["uid"] != self._uid or pod["status"]["phase"] in FINAL:
                 return
             pod["status"] |= changes
-            if ready is None:
-                return
-            names = ", ".join(one["name"] for one in pod["status"]["containerStatuses"] if not one["ready"])
-            why: tuple[str, ...] = ("ContainersNotReady", f"containers with unready status: [{names}]")
-            done: tuple[str, ...] = ("PodCompleted",) if pod["status"]["phase"] == "Succeeded" else ()
-            first = (
-                "ContainersNotInitialized",
-                f"containers with incomplete status: [{', '.join(todo or ())}]",
-            )
-            set_condition(pod, "Initialized", not todo, *(first if todo else done))
-            for kind in ("Ready", "ContainersReady"):
-                set_condition(pod, kind, ready, *(() if ready else done or why))
+            if ready is not None:
+                set_condition(pod, "Ready", ready, "" if ready else "ContainersNotReady")
 
         with contextlib.suppress(Refused):
             self.cluster.store.update(*self._place, change)
@@ -478,27 +399,18 @@ class Runner:
     def event(self, reason: str, message: str, kind: str = "Normal") -> None:
         """Tell of something that happened."""
         if (pod := self._pod()) is not None:
-            self.cluster.event(pod, reason, message, kind, host=self.node.name)
+            self.cluster.event(pod, reason, message, kind, by_kubelet=True)
 
 
 def _storage_limit(pod: Object) -> str | None:
-    """The limit of one container; kubelets add them up."""
-    return next(
-        (
-            limit
-            for each in pod["spec"]["containers"]
-            if (limit := (field(each, "resources.limits") or {}).get("ephemeral-storage"))
-        ),
-        None,
-    )
+    """The limit of the first container; kubelets add them up."""
+    limits = field(pod["spec"]["containers"][0], "resources.limits") or {}
+    return limits.get("ephemeral-storage")
 
 
 def _is_step(spec: Object, name: str) -> bool:
     """Whether a container has to end before others start."""
-    return any(
-        one["name"] == name and one.get("restartPolicy") != "Always"
-        for one in spec.get("initContainers") or ()
-    )
+    return any(one["name"] == name for one in spec.get("initContainers") or ())
 
 
 def _is_empty(spec: Object, volume: str) -> bool:
@@ -522,21 +434,15 @@ def set_condition(obj: Object, kind: str, value: bool | str, reason: str = "", m
 class Command:
     """A command in a container: its streams, and how it ended."""
 
-    def __init__(
-        self, engine: docker.APIClient, container: str, argv: list[str], *, stdin: bool, tty: bool
-    ) -> None:
-        self._engine, self._tty = engine, tty
-        self._id = engine.exec_create(container, argv, stdin=stdin, tty=tty)["Id"]
-        self._connection, self._output = _hijack(
-            engine, f"/exec/{self._id}/start", {"Detach": False, "Tty": tty}
-        )
+    def __init__(self, engine: docker.APIClient, container: str, argv: list[str], *, stdin: bool) -> None:
+        self._engine = engine
+        self._id = engine.exec_create(container, argv, stdin=stdin)["Id"]
+        self._connection, self._output = _hijack(engine, f"/exec/{self._id}/start", {"Detach": False})
 
     def output(self) -> Iterator[tuple[int, bytes]]:
         """Pieces of output: 1 is stdout, 2 stderr."""
         with contextlib.suppress(OSError, ValueError):
-            while self._tty and (data := self._output.read1(1 << 16)):
-                yield 1, data
-            while not self._tty and len(head := self._output.read(8)) == 8:
+            while len(head := self._output.read(8)) == 8:
                 yield head[0], self._output.read(int.from_bytes(head[4:], "big"))
 
     def exit_status(self) -> int:
@@ -552,9 +458,6 @@ class Command:
     def end_input(self) -> None:
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
-
-    def resize(self, width: int, height: int) -> None:
-        self._engine.exec_resize(self._id, height=height, width=width)
 
     def close(self) -> None:
         self._output.close()

@@ -7,7 +7,6 @@ import dataclasses
 import datetime
 import operator
 import pickle
-import random
 import re
 import threading
 import uuid
@@ -54,10 +53,7 @@ KINDS = {
     for kind in (
         Kind("pods", "Pod"),
         Kind("configmaps", "ConfigMap"),
-        Kind("secrets", "Secret"),
         Kind("events", "Event"),
-        Kind("services", "Service"),
-        Kind("resourcequotas", "ResourceQuota"),
         Kind("nodes", "Node", namespaced=False),
         Kind("namespaces", "Namespace", namespaced=False),
         Kind("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
@@ -96,11 +92,6 @@ def conflict(what: str, group: str, name: str, why: str) -> Refused:
     return Refused(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}', **details)
 
 
-def forbidden(kind: Kind, name: str, why: str) -> Refused:
-    message = f'{kind.qualified} "{name}" is forbidden: {why}'
-    return Refused(403, "Forbidden", message, **details_of(kind, name))
-
-
 def details_of(kind: Kind, name: str) -> Object:
     return {
         **({"name": name} if name else {}),
@@ -134,10 +125,11 @@ def field(obj: object, path: str) -> Any:
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector of an object (matchLabels, matchExpressions) is for these labels; an empty one is for all."""
+    """Whether a selector of an object is for these labels, fields of nodes among them; an empty one is for all."""
     selector = selector or {}
     wanted = [(key, "In", [value]) for key, value in (selector.get("matchLabels") or {}).items()]
-    wanted += [(e["key"], e["operator"], e.get("values", [])) for e in selector.get("matchExpressions") or ()]
+    further = [*(selector.get("matchExpressions") or ()), *(selector.get("matchFields") or ())]
+    wanted += [(e["key"], e["operator"], e.get("values", [])) for e in further]
     tests: dict[str, Callable[[str, list[str]], bool]] = {
         "In": lambda key, values: labels.get(key) in values,
         "NotIn": lambda key, values: labels.get(key) not in values,
@@ -145,24 +137,6 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
         "DoesNotExist": lambda key, _: key not in labels,
     }
     return all(tests[how](key, values) for key, how, values in wanted)
-
-
-def chosen(text: str) -> Mapping[str, Any]:
-    """A selector of a query (`a=b,c!=d,e in (f,g),!h,i`), as objects have it."""
-    expressions = []
-    for part in filter(None, (piece.strip() for piece in re.split(r",(?![^(]*\))", text))):
-        match = re.fullmatch(r"(!?)([^\s=!]+)\s*(?:(==|=|!=|\bin\b|\bnotin\b)\s*(.*))?", part)
-        if match is None:
-            raise Refused(400, "BadRequest", f"unable to parse requirement: {part}")
-        absent, key, how, values = match.groups()
-        if how is None:
-            expressions.append({"key": key, "operator": "DoesNotExist" if absent else "Exists"})
-        else:
-            named = [value.strip() for value in values.strip("()").split(",")]
-            expressions.append(
-                {"key": key, "operator": "NotIn" if how in ("!=", "notin") else "In", "values": named}
-            )
-    return {"matchExpressions": expressions}
 
 
 class Store:
@@ -179,8 +153,6 @@ class Store:
     def create(self, kind: Kind, namespace: str, obj: Object) -> Object:
         obj = copied(obj)
         meta = obj.setdefault("metadata", {})
-        if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"] + "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
         name = meta["name"]
         with self.changed:
             if (kind.plural, namespace, name) in self._objects:
@@ -263,10 +235,12 @@ def matches(obj: Object, namespace: str = "", labels: str = "", fields: str = ""
     meta = obj["metadata"]
     if namespace and meta.get("namespace") != namespace:
         return False
-    if labels and not selects(chosen(labels), meta.get("labels") or {}):
-        return False
-    wanted = [[*re.split("!=|==?", part, maxsplit=1), "!=" in part] for part in fields.split(",") if part]
-    return all((str(field(obj, path) or "") == value) is not other for path, value, other in wanted)
+    own = meta.get("labels") or {}
+    for key, equals, value in (part.partition("=") for part in labels.split(",") if part):
+        if key not in own or (equals and own[key] != value.lstrip("=")):
+            return False
+    wanted = (part.partition("=") for part in fields.split(",") if part)
+    return all(str(field(obj, path) or "") == value.lstrip("=") for path, _, value in wanted)
 
 
 def merge(target: Object, patch: Mapping[str, Any]) -> None:
@@ -282,11 +256,9 @@ def merge(target: Object, patch: Mapping[str, Any]) -> None:
             target[key] = copied(value)
 
 
-def content(obj: Object, kind: Kind | None = None) -> dict[str, bytes]:
-    """What a ConfigMap or Secret holds."""
-    is_secret = "Secret" in (obj.get("kind"), kind and kind.name)
-    coded = obj.get("data" if is_secret else "binaryData") or {}
-    plain = {} if is_secret else obj.get("data") or {}
+def content(config_map: Object) -> dict[str, bytes]:
+    """What a ConfigMap holds."""
+    coded, plain = config_map.get("binaryData") or {}, config_map.get("data") or {}
     return {key: base64.b64decode(value) for key, value in coded.items()} | {
         key: text.encode() for key, text in plain.items()
     }

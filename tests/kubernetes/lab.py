@@ -1,20 +1,65 @@
-"""Faults of the real cluster of `scripts/k8s.sh`, drawn by a seed."""
+"""The real cluster of `scripts/k8s.sh`: a namespace of one's own, and faults that a seed draws."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import secrets
 import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+
+import yaml
+
+from pytest_benchjobs.model.errors import EngineRefused
+from pytest_benchjobs.sandbox.kubernetes.api import Cluster
+from tests.support import until
 
 from .chaos import ChaosJob
 
 _SCRIPT = Path(__file__).parents[2] / "scripts" / "k8s.sh"
 NODES = ("node1", "node2", "node3")
 KINDS = ("node cut off", "API server restarted", "node pressure", "pulls fail", "controller killed")
+
+
+@contextlib.contextmanager
+def own_namespace(kubeconfig: Path, directory: Path) -> Iterator[Path]:
+    """Make a namespace, which goes with all that is in it; gives the path, in a directory, of a kubeconfig for it."""
+    name = f"benchjobs-{secrets.token_hex(4)}"
+    config = yaml.safe_load(kubeconfig.read_text("utf-8"))
+    for one in config["contexts"]:
+        one["context"]["namespace"] = name
+    path = directory / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    with contextlib.closing(Cluster(str(kubeconfig), namespace=name)) as cluster:
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        try:
+            until(lambda: _takes_pods(cluster), what="the namespace takes no Pods")
+            yield path
+        finally:
+            cluster.delete("Namespace", name)
+
+
+def _takes_pods(cluster: Cluster) -> bool:
+    """Return True once a new namespace has the account that Pods have."""
+    container = {"name": "none", "image": "none", "command": ["none"]}
+    try:
+        cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "none"},
+                "spec": {"containers": [container]},
+            }
+        )
+    except EngineRefused:
+        return False
+    cluster.delete("Pod", "none")
+    return True
 
 
 def _lab(*args: str) -> None:

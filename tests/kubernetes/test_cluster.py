@@ -114,6 +114,16 @@ def test_output_and_status_of_a_command(cluster: Cluster, running: dict[str, Any
     assert drained(cluster.exec("running", "main", ["true"]))[1] == {"metadata": {}, "status": "Success"}
 
 
+def test_a_command_that_was_killed_in_its_pod_is_told_from_one_that_ended(
+    cluster: Cluster, running: dict[str, Any]
+) -> None:
+    for command, killed in (("kill -9 $$", True), ("exit 3", False)):
+        with contextlib.closing(cluster.exec("running", "main", ["sh", "-c", command])) as stream:
+            with pytest.raises(StreamEnded) as ended:
+                stream.receive(60)
+            assert ended.value.killed is killed
+
+
 def test_any_bytes_go_through_a_command_while_they_come_back(
     cluster: Cluster, running: dict[str, Any]
 ) -> None:

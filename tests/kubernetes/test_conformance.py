@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-import yaml
 
-from pytest_benchjobs.model.errors import EngineRefused
+from pytest_benchjobs.sandbox.inside import Inside
 from pytest_benchjobs.sandbox.kubernetes.api import Cluster
 from pytest_benchjobs.sandbox.kubernetes.provider import ClusterSettings, KubernetesProvider
 from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxProvider
 from pytest_benchjobs.testing.conformance import SandboxConformance, Start
-from tests.support import IMAGE, until
+from tests.support import IMAGE
 
 from .fake_cluster import FakeCluster
 from .fake_store import KINDS
+from .lab import own_namespace
 
 REAL = os.environ.get("BENCHJOBS_KUBECONFIG")
 
@@ -82,41 +81,34 @@ class TestFake(_Pods):
         assert sandbox.read("big", limit=1) is None
         assert sandbox.fetch("big", tmp_path / "big", limit=1) is None
 
-
-def _takes_pods(cluster: Cluster) -> bool:
-    """Return True once a new namespace has the account that Pods have."""
-    container = {"name": "none", "image": "none", "command": ["none"]}
-    try:
-        cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "none"},
-                "spec": {"containers": [container]},
-            }
+    def test_tables_of_users_are_read_again_only_where_they_have_changed(
+        self, start: Start, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sandbox, read, printed = start(), list[str](), bytearray()
+        original = Inside.read
+        monkeypatch.setattr(
+            Inside, "read", lambda self, path, limit: read.append(path) or original(self, path, limit)
         )
-    except EngineRefused:
-        return False
-    cluster.delete("Pod", "none")
-    return True
+
+        def run(user: str, command: str) -> None:
+            argv = ("sh", "-c", command)
+            assert sandbox.exec(argv, timeout=60, sink=printed.extend, user=user).exit_status == 0
+
+        run("nobody", "id -u")
+        run("nobody", "id -u")
+        assert read == ["/etc/passwd", "/etc/group"]
+        run("root", "echo visitor:x:4711:4711::/tmp: >> /etc/passwd")
+        run("visitor", "id -u; echo $HOME")
+        assert read == ["/etc/passwd", "/etc/group"] * 2
+        assert printed.split() == [b"65534", b"65534", b"4711", b"/tmp"]
 
 
 @pytest.fixture(scope="module")
 def namespace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A kubeconfig for a namespace of its own."""
     assert REAL is not None
-    name = f"benchjobs-{secrets.token_hex(4)}"
-    config = yaml.safe_load(Path(REAL).read_text("utf-8"))
-    for one in config["contexts"]:
-        one["context"]["namespace"] = name
-    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    cluster = Cluster(REAL, namespace=name)
-    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    until(lambda: _takes_pods(cluster), what="the namespace takes no Pods")
-    yield path
-    cluster.delete("Namespace", name)
-    cluster.close()
+    with own_namespace(Path(REAL), tmp_path_factory.mktemp("cluster")) as kubeconfig:
+        yield kubeconfig
 
 
 @pytest.mark.skipif(REAL is None, reason="BENCHJOBS_KUBECONFIG names no cluster")

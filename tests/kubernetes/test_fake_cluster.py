@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import select
 import shutil
+import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -148,7 +151,6 @@ def test_kubectl_takes_it_for_a_cluster(fake: FakeCluster) -> None:
     said = re.fullmatch(r"input\nran\n1000\n /opt/run \w+ ro\n", ended.stdout)
     assert (ended.returncode, bool(said)) == (3, True), ended.stdout
     assert ended.stderr.startswith("no\n")
-    assert kubectl(fake, "get", "pods", "-o", "name", "-l", "!absent").stdout == "pod/p\n"
     assert "NotFound" in kubectl(fake, "get", "pod", "other").stderr
     assert kubectl(fake, "delete", "pod", "p").returncode == 0
     assert is_gone(fake, "p")
@@ -165,17 +167,34 @@ def test_nothing_is_left_of_it() -> None:
     engine.close()
 
 
+def test_containers_of_one_that_was_killed_are_removed_by_the_next(tmp_path: Path) -> None:
+    script = (
+        "import os, signal; from tests.kubernetes.fake_cluster import FakeCluster; "
+        "from tests.kubernetes.test_fake_cluster import pod, started; "
+        "fake = FakeCluster(); started(fake, pod()); print(fake.id, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with FakeCluster() as alive:
+        started(alive, pod())
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        killed = subprocess.run(
+            [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+        def left(cluster: str) -> int:
+            return len(alive.engine.containers(all=True, filters={"label": f"{LABEL}={cluster}"}))
+
+        with FakeCluster():
+            assert left(killed.stdout.strip()) == 0
+            assert left(alive.id) == 1
+
+
 def test_it_refuses_in_the_words_of_a_real_one(fake: FakeCluster) -> None:
-    fake.forbidden = {("list", "secrets")}
+    fake.forbidden = {("list", "events")}
     fake.create(KINDS["configmaps"], "default", PROGRAM)
-    hard = {"pods": "0", "requests.cpu": "50m"}
-    fake.create(KINDS["resourcequotas"], "default", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    fake.create(KINDS["namespaces"], "", {"metadata": {"name": "safe", "labels": labels}})
     for name, refusal in yaml.safe_load(REFUSALS.read_text()).items():
         method, path = refusal["call"].split()
-        whole = f"/api/v1/namespaces/{refusal.get('namespace', 'default')}/{path}"
-        code, words = called(fake, method, whole, refusal.get("body"))
+        code, words = called(fake, method, f"/api/v1/namespaces/default/{path}", refusal.get("body"))
         assert (code, words[: len(refusal["says"])]) == (refusal["code"], refusal["says"]), name
 
 
@@ -212,11 +231,10 @@ def test_containers_start_one_after_the_other(fake: FakeCluster) -> None:
         "command": ["sh", "-c", "while ! rm /room/go; do sleep 0.1; done"],
         **room,
     }
-    sidecar = {"name": "beside", "image": IMAGE, "command": ["sleep", "1000"], "restartPolicy": "Always"}
     fake.create(
         PODS,
         "default",
-        pod(own=room, initContainers=[wait, sidecar], volumes=[{"name": "room", "emptyDir": {}}]),
+        pod(own=room, initContainers=[wait], volumes=[{"name": "room", "emptyDir": {}}]),
     )
     first = seen(
         fake,
@@ -228,10 +246,7 @@ def test_containers_start_one_after_the_other(fake: FakeCluster) -> None:
     assert state_of(first) == {"waiting": {"reason": "PodInitializing"}}
     kubectl(fake, "exec", "p", "-c", "first", "--", "touch", "/room/go")
     then = seen(fake, "p", lambda pod: pod["status"]["phase"] == "Running")
-    assert [one["state"].keys() for one in then["status"]["initContainerStatuses"]] == [
-        {"terminated"},
-        {"running"},
-    ]
+    assert [one["state"].keys() for one in then["status"]["initContainerStatuses"]] == [{"terminated"}]
     fake.create(
         PODS, "default", pod("bad", initContainers=[{**wait, "command": ["false"], "volumeMounts": []}])
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -22,6 +23,7 @@ from pytest_benchjobs.sandbox.kubernetes.provider import KubernetesProvider
 from tests import forking
 from tests.agents.conftest import bare, fetched, job  # noqa: F401  fixtures
 from tests.agents.jobs import KEYS, Job
+from tests.docker import test_several_steps
 from tests.docker.registry import StoringRegistry
 from tests.support import IMAGE, results, run, start, until
 
@@ -177,6 +179,8 @@ def test_scores_are_those_of_docker_and_nothing_is_left(place: Place, tmp_path: 
         _written(directory, {"image/Dockerfile": f'FROM {IMAGE}\nCOPY entry /entry\nENTRYPOINT ["/entry"]\n'})
         (directory / "image/entry").chmod(0o755)
         _written(directory / "tasks" / "apart", TASK)
+        shutil.copytree(EXAMPLES / "harbor-task", directory / "tasks" / "example")
+        test_several_steps.write(directory / "tasks" / "steps", "mean")
         arguments = ("made.bench.yaml", "tasks", "--bench-agent=oracle", "--bench-agent=nop")
         done = run(directory, *arguments) if name == "docker" else place.run(directory, *arguments)
         found.append(_outcomes(directory))
@@ -186,7 +190,12 @@ def test_scores_are_those_of_docker_and_nothing_is_left(place: Place, tmp_path: 
         "half": ("passed", 0.5),
         "entrypoint": ("passed", 1.0),
         "apart": ("passed", 1.0),
+        "example": ("passed", 1.0),
+        "steps": ("failed", pytest.approx(2.75 / 3)),
     }
+    cpus = {one["scenario"]: one["resources"]["cpus"] for one in results(directory)}
+    assert cpus["half"] == pytest.approx({"request": 0.1, "limit": 0.3})
+    assert cpus["apart"] == {"request": 0.1, "limit": 0.1}  # a task of Harbor
     until(lambda: not place.left(), what=lambda: f"left: {place.left()}")
 
 
@@ -201,7 +210,7 @@ def test_the_quickstart_has_the_scores_of_docker(place: Place, tmp_path: Path) -
             key[0] for key in found
         }, done.stdout
     else:
-        # Its set-up makes sure that there is no network.
+        # Its set-up makes sure that nothing outside answers.
         found = {key: value for key, value in found.items() if key[0] != "crash-recovery"}
     assert {score for (_, agent), (_, score) in found.items() if agent == "oracle"} == {1.0}, done.stdout
     nothing = sorted(score or 0 for (_, agent), (_, score) in found.items() if agent == "nop")

@@ -6,7 +6,7 @@ import importlib
 import sys
 
 MEASURES = (
-    "agents", "answers", "calibration", "comparing", "engine", "gateway", "history", "memory", "plugin", "reports",
+    "agents", "answers", "calibration", "cluster", "comparing", "engine", "gateway", "history", "memory", "plugin", "reports",
     "reuse", "viewer",
 )  # fmt: skip
 

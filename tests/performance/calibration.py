@@ -19,20 +19,13 @@ from typing import Literal
 
 from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Side
-from pytest_benchjobs.analysis.statistics import (
-    Units,
-    benjamini_hochberg,
-    bounds,
-    clopper_pearson,
-    clustered_error,
-    detectable_drop,
-    fisher,
-    holm,
-    look,
-    mcnemar,
-    permutation,
-)
+from pytest_benchjobs.analysis.statistics.intervals import clopper_pearson, clustered_error, fisher
+from pytest_benchjobs.analysis.statistics.inversion import Units, bounds
+from pytest_benchjobs.analysis.statistics.multiple import benjamini_hochberg, holm
+from pytest_benchjobs.analysis.statistics.paired import mcnemar, permutation
 from pytest_benchjobs.analysis.statistics.permutations import flipped, tails
+from pytest_benchjobs.analysis.statistics.power import detectable_drop
+from pytest_benchjobs.analysis.statistics.sequential import look
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.rules import parse_rule
 

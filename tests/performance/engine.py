@@ -31,8 +31,8 @@ _BIG = f"""\
 FROM {IMAGE}
 RUN perl -e 'for (1..66000) {{ $d = "/app/" . $_ % 256; mkdir "/app"; mkdir $d; open F, ">", "$d/$_"; print F "x" x 32000 }}'
 """
-_SOLUTION = "echo ok > out.txt"
-_GRADE = "grep -qx ok out.txt && echo 1 || echo 0"
+SOLUTION = "echo ok > out.txt"
+GRADE = "grep -qx ok out.txt && echo 1 || echo 0"
 _TASK = f"""\
 schema_version = "1.0"
 [environment]
@@ -49,7 +49,7 @@ echo $(((b - a - (c - b)) / n)); echo score=1
 _FILES = """perl -e 'for (1..100000) { $d = $_ % 256; mkdir $d; open F, ">", "$d/$_"; print F $_ }'"""
 _THREE = "echo changed > 1/1; rm 2/2; echo added > added"
 _PARTS: tuple[tuple[str, str, str, dict[str, object], float, tuple[str, ...]], ...] = (
-    ("waiting, the agent works for 3 s", f"sleep 3; {_SOLUTION}", _GRADE, {}, 0.1, ("fresh",)),
+    ("waiting, the agent works for 3 s", f"sleep 3; {SOLUTION}", GRADE, {}, 0.1, ("fresh",)),
     ("carry: three changes of 2 GB", _THREE, "echo 1", {"image": BIG}, 1.5, ("end", "carry")),
     ("tampered: 66,000 files", _THREE, "echo 1", {"image": BIG, "grade_in": "agent_container"}, 0.5, ("end",)),
     ("bench-run, a call", "true", _CALLED, {}, 0.005, ()),
@@ -72,18 +72,18 @@ def _slopes(directory: Path) -> Iterator[tuple[str, float, str, str]]:
         for number in range(count):
             _harbor(directory / f"harbor-{count}" / f"t{number}")
         for place in ("agent_container", "fresh"):
-            every = {"problem_statement": "Write ok to out.txt.", "reference": _SOLUTION, "grade_in": place}
-            rows = [{"id": f"s{number}", **every, "scorers": _scorers(_GRADE)} for number in range(count)]
-            _manifest(directory / f"{place}-{count}", rows)
+            every = {"problem_statement": "Write ok to out.txt.", "reference": SOLUTION, "grade_in": place}
+            rows = [{"id": f"s{number}", **every, "scorers": scorers(GRADE)} for number in range(count)]
+            manifest(directory / f"{place}-{count}", rows)
     client = docker.APIClient(version="auto", num_pools=64)
 
     def ours(kind: str, agent: str = "oracle") -> Callable[[int, int], None]:
-        return lambda count, at_once: _run(directory, f"{kind}-{count}", agent, at_once)
+        return lambda count, at_once: run(directory, f"{kind}-{count}", agent, at_once)
 
     kinds = {
         "bare": lambda count, at_once: _bare_loop(client, count, at_once),
         "Harbor, oracle": ours("harbor"),
-        "Harbor, command": ours("harbor", f"command:{_SOLUTION}"),
+        "Harbor, command": ours("harbor", f"command:{SOLUTION}"),
         "native, in place": ours("agent_container"),
         "native, fresh": ours("fresh"),
     }
@@ -91,7 +91,7 @@ def _slopes(directory: Path) -> Iterator[tuple[str, float, str, str]]:
         found: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(ROUNDS):
             for kind, run in kinds.items():
-                found[kind].append((_time(run, MANY, at_once) - _time(run, FEW, at_once)) / (MANY - FEW))
+                found[kind].append((timed(run, MANY, at_once) - timed(run, FEW, at_once)) / (MANY - FEW))
         middle = {kind: statistics.median(seconds) for kind, seconds in found.items()}
         for kind, seconds in [*middle.items()][1:-1]:
             detail = f"{seconds:.3f} s, {middle['bare']:.3f} s bare"
@@ -106,13 +106,13 @@ def _parts(directory: Path) -> Iterator[tuple[str, float, str, str]]:
     """Phases of trials, and calls within one."""
     build(directory, _BIG, BIG)
     rows = [
-        {"id": f"s{number}", "problem_statement": work, "scorers": _scorers(score), **more}
+        {"id": f"s{number}", "problem_statement": work, "scorers": scorers(score), **more}
         for number, (_, work, score, more, *_) in enumerate(_PARTS)
     ]
-    _manifest(directory / "parts", rows)
+    manifest(directory / "parts", rows)
     try:
         for _ in range(ROUNDS):  # a job ends once everything of it is removed
-            _run(directory, "parts", 'command:sh "$BENCH_PROBLEM_FILE"', 1)
+            run(directory, "parts", 'command:sh "$BENCH_PROBLEM_FILE"', 1)
     finally:
         docker.from_env(timeout=600).images.remove(BIG, force=True)
     for number, (what, _, _, _, budget, phases) in enumerate(_PARTS):
@@ -127,13 +127,15 @@ def _parts(directory: Path) -> Iterator[tuple[str, float, str, str]]:
         yield what, statistics.median(spent) / budget, f"<= 1 ({budget * 1000:g} ms)", f"{shown} ms"
 
 
-def _scorers(script: str) -> object:
+def scorers(script: str) -> object:
+    """Return one scorer, which is a script."""
     return [{"name": "right", "type": "bash", "script": script}]
 
 
-def _manifest(directory: Path, scenarios: object) -> None:
+def manifest(directory: Path, scenarios: object, image: str | None = IMAGE) -> None:
+    """Write a benchmark of these scenarios, which have an image of their own where they are given none."""
     directory.mkdir()
-    defaults = {"image": IMAGE, "workdir": "/app", "network": "none"}
+    defaults = {"workdir": "/app", "network": "none"} | ({} if image is None else {"image": image})
     written = {"benchmark": directory.name, "defaults": defaults, "scenarios": scenarios}
     (directory / "b.bench.yaml").write_text(json.dumps(written))
 
@@ -143,14 +145,14 @@ def _harbor(directory: Path) -> None:
         "task.toml": _TASK,
         "instruction.md": "Write ok to out.txt.",
         "environment/empty": "",
-        "solution/solve.sh": f"#!/bin/bash\n{_SOLUTION}\n",
-        "tests/test.sh": f"#!/bin/bash\n({_GRADE}) > /logs/verifier/reward.txt\n",
+        "solution/solve.sh": f"#!/bin/bash\n{SOLUTION}\n",
+        "tests/test.sh": f"#!/bin/bash\n({GRADE}) > /logs/verifier/reward.txt\n",
     }.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
 
 
-def _run(directory: Path, what: str, agent: str, at_once: int, *options: str) -> None:
+def run(directory: Path, what: str, agent: str, at_once: int, *options: str) -> None:
     """Run pytest as a user does."""
     elsewhere = f"--bench-dir={directory / f'of-{what}' / 'reports'}"
     job = (f"--bench-agent={agent}", f"--bench-concurrency={at_once}", elsewhere, *options)
@@ -184,9 +186,9 @@ def _bare_loop(client: docker.APIClient, count: int, at_once: int) -> None:
         try:
             client.start(container)
             client.put_archive(container, "/", buffer.getvalue())
-            execute(container, _SOLUTION)
+            execute(container, SOLUTION)
             client.put_archive(container, "/", buffer.getvalue())
-            assert execute(container, _GRADE) == b"1\n"
+            assert execute(container, GRADE) == b"1\n"
         finally:
             client.remove_container(container, force=True, v=True)
 
@@ -194,7 +196,8 @@ def _bare_loop(client: docker.APIClient, count: int, at_once: int) -> None:
         list(pool.map(trial, range(count)))
 
 
-def _time(run: Callable[[int, int], None], count: int, at_once: int) -> float:
+def timed(run: Callable[[int, int], None], count: int, at_once: int) -> float:
+    """Return the seconds that so many take, so many at once."""
     start = time.perf_counter()
     run(count, at_once)
     return time.perf_counter() - start

@@ -110,7 +110,8 @@ def test_a_run_that_only_reuses_imports_only_what_that_takes(counted: Bench) -> 
 
         def pytest_sessionfinish():
             names = ("trial.run", "trial.connection", "gateway.client", "agents.description", "sandbox.docker",
-                "sources.harbor", "report.documents")
+                "sources.harbor", "report.documents", "agents.interactive", "analysis.baseline", "analysis.forecast",
+                "model.baseline", "analysis.statistics.power", "settings.secret_store", "store.results")
             idle = {"asyncio", "urllib.request", *(f"pytest_benchjobs.{name}" for name in names)}
             print("idle:", sorted(idle & set(sys.modules)))
             # pytest would read them thrice as slowly, to rewrite assertions that they do not have.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.attempts import AtK, at_k, pass_at_k, pass_hat_k, shown
-from pytest_benchjobs.analysis.scenarios import Repeats, Verdicts, judged, repeats
+from pytest_benchjobs.analysis.scenarios import Repeats, judged, repeats
 from pytest_benchjobs.analysis.summary import Summary, percentile, summarise
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.policy import parse_policy
@@ -80,7 +80,11 @@ def test_the_curve_is_the_formula_at_every_k(case: tuple[int, int]) -> None:
 def test_a_scenario_with_fewer_than_k_attempts_has_no_estimate_and_does_not_count() -> None:
     assert pass_at_k(2, 1, 3) is None
     assert pass_hat_k(2, 1, 3) is None
-    assert at_k([(1, 1), (2, 1)], 3) == [AtK(1, 0.75, 0.75, 2), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0)]
+    assert [tuple(dict(point).values()) for point in at_k([(1, 1), (2, 1)], 3)] == [
+        (1, 0.75, 0.75, 2),
+        (2, 1.0, 0.0, 1),
+        (3, None, None, 0),
+    ]
 
 
 def test_a_table_shows_a_few_of_many_k() -> None:
@@ -89,7 +93,11 @@ def test_a_table_shows_a_few_of_many_k() -> None:
 
 def test_an_error_is_no_attempt() -> None:
     found = summed([*attempts("PEF"), *attempts("EEE", "sums")], config(3))
-    assert found.at_k == (AtK(1, 0.5, 0.5, 1), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0))
+    assert found.at_k == (
+        AtK(k=1, pass_at_k=0.5, pass_hat_k=0.5, scenarios=1),
+        AtK(k=2, pass_at_k=1.0, pass_hat_k=0.0, scenarios=1),
+        AtK(k=3, pass_at_k=None, pass_hat_k=None, scenarios=0),
+    )
 
 
 def test_flaky_scenarios_both_passed_and_failed() -> None:
@@ -117,7 +125,7 @@ def test_a_scenario_has_the_verdict_of_its_policy(policy: str, letters: str, ver
     found = {
         "passed": counts.passed,
         "failed": counts.failed,
-        "error": counts.errors,
+        "error": counts.error,
         "skipped": counts.skipped,
     }
     assert (found, counts.total) == ({**dict.fromkeys(found, 0), verdict: 1}, 1)
@@ -127,10 +135,9 @@ def test_verdicts_have_the_mean_of_means_of_what_was_decided() -> None:
     letters = {"good": "PPPF", "partly": "PFFF", "bad": "FFFF", "open": "PPEE"}
     trials = [row for scenario, of in letters.items() for row in attempts(of, scenario)]
     counts = summed(trials, config(4, "rate:0.75")).verdicts
-    assert counts == Verdicts(
-        total=4, passed=1, failed=2, partial=1, errors=1, skipped=0, mean_score=pytest.approx(1 / 3)
-    )
-    assert counts.zero == 1
+    assert counts is not None
+    decided = {"total": 4, "passed": 1, "failed": 2, "partial": 1, "zero": 1}
+    assert dict(counts) == {**decided, "error": 1, "skipped": 0, "mean_score": pytest.approx(1 / 3)}
 
 
 def test_one_attempt_has_no_curve_and_each_for_itself_makes_no_verdicts() -> None:

@@ -404,6 +404,25 @@ def test_an_engine_that_lost_a_command_lost_all(bench: Bench) -> None:
 # After the agent
 
 
+def test_a_command_ends_with_a_container_that_was_ended_from_inside_and_not_with_one_that_was_started_anew(
+    bench: Bench,
+) -> None:
+    death = bench.sandbox()._death()
+    states = [
+        {"Running": True, "ExitCode": 0},
+        {"Running": False, "ExitCode": 0},
+        {"Running": False, "ExitCode": 137},
+    ]
+    bench.client.says["inspect_container"] = [{"State": state} for state in states]
+    assert (death(), bench.client.names) == (None, [])
+    told = []
+    for deaths in (1, 2, 3):
+        bench.events.counts["die"] = deaths
+        told.append(death())
+    assert told == [None, None, (137, 0)]
+    assert (death(), bench.client.names) == (None, ["inspect_container"] * 3)
+
+
 def test_the_time_of_an_engine_elsewhere_is_what_it_says_now(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,8 @@ def test_sides_that_ran_on_something_else_are_judged_with_a_note() -> None:
     assert judged({}) == judged({"runtime": "runsc"}, runtime="runsc") == []
     (note,) = judged({}, runtime="runsc", headroom=1.5)
     assert note == "trials ran on docker, runtime runsc, headroom 1.5, those of the baseline on docker"
+    (note,) = judged({"headroom": 1}, usual_headroom=3)
+    assert note == "trials ran on docker, headroom 3, those of the baseline on docker"
     (note,) = judged({"sandbox": "local"})
     assert note == "trials ran on docker, those of the baseline on local"
 

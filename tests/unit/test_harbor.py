@@ -302,19 +302,19 @@ def test_an_allowlist_is_that_of_its_phase(tmp_path: Path) -> None:
     text = "".join(f"[{name}]\n" + listed.format(name[0]) for name in ("environment", "agent", "verifier"))
     scenario = load(tmp_path, text)
     environment, (scorer,) = scenario.environment, scenario.scorers
-    assert environment.access == NetworkAccess(network="allowlist", allowed_hosts=("e.org", "10.0.0.0/8"))
+    assert environment.access() == NetworkAccess(network="allowlist", allowed_hosts=("e.org", "10.0.0.0/8"))
     assert scenario.agent_allowed_hosts == ("a.org", "10.0.0.0/8")
     assert scorer.allowed_hosts == ("v.org", "10.0.0.0/8")
-    agent = scenario.access_of(scenario.agent_network, scenario.agent_allowed_hosts, environment)
+    agent = environment.access(scenario.agent_network, scenario.agent_allowed_hosts)
     assert agent.allowed_hosts == ("a.org", "10.0.0.0/8")
 
 
 def test_an_allowlist_without_hosts_permits_nothing(tmp_path: Path) -> None:
     text = '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["e.org"]\n[agent]\nnetwork_mode = "allowlist"\n'
     scenario = load(tmp_path, text)
-    agent = scenario.access_of(scenario.agent_network, scenario.agent_allowed_hosts, scenario.environment)
+    agent = scenario.environment.access(scenario.agent_network, scenario.agent_allowed_hosts)
     assert agent == NetworkAccess(network="allowlist")
-    scorer = scenario.access_of(None, None, scenario.environment)
+    scorer = scenario.environment.access()
     assert scorer == NetworkAccess(network="allowlist", allowed_hosts=("e.org",))
     assert "allowlist" in scenario.networks(scenario.environment)
 
@@ -326,7 +326,7 @@ def test_a_separate_verifier_has_the_list_of_its_container(tmp_path: Path) -> No
     )
     scenario = load(tmp_path, text)
     (scorer,), fresh = scenario.scorers, scenario.environments[1]
-    access = scenario.access_of(scorer.network, scorer.allowed_hosts, fresh)
+    access = fresh.access(scorer.network, scorer.allowed_hosts)
     assert access == NetworkAccess(network="allowlist", allowed_hosts=("v.org",))
 
 

@@ -169,7 +169,7 @@ def test_a_step_may_have_an_allowlist_of_its_own(tmp_path: Path) -> None:
     assert "allowlist" in scenario.networks(scenario.environment)
     for number, agent in enumerate([("step.org",), ("task.org",)]):
         step = scenario.at_step(number)
-        access = step.access_of(step.agent_network, step.agent_allowed_hosts, step.environment)
+        access = step.environment.access(step.agent_network, step.agent_allowed_hosts)
         assert access.allowed_hosts == agent
     first, second = scenario.scorers
     assert (first.allowed_hosts, second.allowed_hosts) == (("tests.org",), None)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_benchjobs.gateway.client import Upstream
 from pytest_benchjobs.gateway.failures import Failure, of_event, of_response
-from pytest_benchjobs.gateway.quotas import Quotas
+from pytest_benchjobs.gateway.job import Quotas
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.quota import OnQuota

@@ -187,7 +187,7 @@ def test_what_another_process_has_brought_meanwhile_is_taken(
         engine.images[name.removeprefix("pull-docker.io/library/").removesuffix(":latest")] = "sha256:2"
         yield
 
-    monkeypatch.setattr(module, "_machine_lock", lock)
+    monkeypatch.setattr(module, "machine_lock", lock)
     images = _images(engine)
     assert images.resolve(ImageRequest(Environment(image="debian"))).id == "sha256:2"
     assert (
@@ -308,12 +308,12 @@ def _give_up_after(seconds: float) -> Callable[[], None]:
 
 def test_an_image_is_built_by_one_process_of_a_machine_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "_LOOK", 0.01)
-    with module._machine_lock("benchjobs/x:1", lambda: None):
-        with pytest.raises(GivenUp), module._machine_lock("benchjobs/x:1", _give_up_after(0.05)):
+    with module.machine_lock("benchjobs/x:1", lambda: None):
+        with pytest.raises(GivenUp), module.machine_lock("benchjobs/x:1", _give_up_after(0.05)):
             raise AssertionError("two of them")
-        with module._machine_lock("benchjobs/x:2", _give_up_after(5)):
+        with module.machine_lock("benchjobs/x:2", _give_up_after(5)):
             pass  # another image
-    with module._machine_lock("benchjobs/x:1", _give_up_after(5)):
+    with module.machine_lock("benchjobs/x:1", _give_up_after(5)):
         pass
 
 
@@ -322,10 +322,10 @@ def test_who_waits_for_an_image_goes_on_when_it_is_there(monkeypatch: pytest.Mon
     order: list[str] = []
 
     def other() -> None:
-        with module._machine_lock("x", _give_up_after(20)):
+        with module.machine_lock("x", _give_up_after(20)):
             order.append("other")
 
-    with module._machine_lock("x", lambda: None):
+    with module.machine_lock("x", lambda: None):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join(0.1)
@@ -339,7 +339,7 @@ def test_where_there_are_no_locks_nobody_waits(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOLCK, "none")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with module._machine_lock("x", _give_up_after(0)), module._machine_lock("x", _give_up_after(0)):
+    with module.machine_lock("x", _give_up_after(0)), module.machine_lock("x", _give_up_after(0)):
         pass
 
 
@@ -349,7 +349,7 @@ def test_where_the_cache_cannot_be_written_locks_are_in_a_directory_of_the_users
     cache.write_text("no directory")
     monkeypatch.setattr(keeping.tempfile, "gettempdir", lambda: str(tmp_path))
     for _ in range(2):
-        with module._machine_lock("benchjobs/x:1", lambda: None):
+        with module.machine_lock("benchjobs/x:1", lambda: None):
             (directory,) = tmp_path.glob("benchjobs-locks-*")
             assert directory.stat().st_mode & 0o777 == 0o700
             assert [path.name for path in directory.iterdir()] == ["benchjobs-x-1.lock"]

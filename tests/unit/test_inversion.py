@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis import statistics as ours
 from pytest_benchjobs.analysis.statistics import inversion
+from pytest_benchjobs.analysis.statistics.intervals import clopper_pearson
+from pytest_benchjobs.analysis.statistics.inversion import Units, bounds, mean_interval
 
 from .examples import at_most
 
 SCALE = (-1.0, 1.0)
 
 
-def units(values: Sequence[float], exact: float | None = None) -> ours.Units:
-    return ours.Units.of(values, ends=SCALE, exact=exact)
+def units(values: Sequence[float], exact: float | None = None) -> Units:
+    return Units.of(values, ends=SCALE, exact=exact)
 
 
 @pytest.mark.parametrize("n", [20, 60, 200])
@@ -102,30 +103,30 @@ def test_bound_and_p_say_the_same(n: int, unit: int, alpha: float, seed: int) ->
         assert one.p_above(0.0) == pytest.approx(exact, rel=1e-6) or exact < 1e-4
     plain = units(values)
     assert plain.low(alpha) <= plain.low(min(0.5, 2 * alpha)) + 1e-6
-    both = ours.bounds(plain, level=1 - 2 * alpha)
+    both = bounds(plain, level=1 - 2 * alpha)
     assert (both.low, both.high) == pytest.approx(
         (plain.low(alpha), -plain.negated(None).low(alpha)), abs=1e-6
     )
-    assert ours.Units.of(values, list(range(n)), ends=SCALE) == plain
+    assert Units.of(values, list(range(n)), ends=SCALE) == plain
 
 
 @pytest.mark.parametrize(("passed", "n"), [(20, 20), (19, 20), (12, 20), (1, 60), (80, 89)])
 def test_of_passes_it_is_nearly_the_exact_interval(passed: int, n: int) -> None:
-    found = ours.mean_interval([1.0] * passed + [0.0] * (n - passed))
+    found = mean_interval([1.0] * passed + [0.0] * (n - passed))
     assert found is not None
-    assert (found.low, found.high) == pytest.approx(ours.clopper_pearson(passed, n), abs=0.02)
+    assert (found.low, found.high) == pytest.approx(clopper_pearson(passed, n), abs=0.02)
 
 
 def test_clusters_count_as_one_and_what_has_no_end_by_students_t() -> None:
     values = [0.1, 0.3, -0.2, 0.4, 0.0, 0.2] * 4
-    apart, together = (ours.Units.of(values, of, ends=SCALE) for of in (None, [n // 6 for n in range(24)]))
+    apart, together = (Units.of(values, of, ends=SCALE) for of in (None, [n // 6 for n in range(24)]))
     assert (together.n, together.mean) == (4, pytest.approx(apart.mean))
     luck = [0.5 * (-1) ** (n // 6) for n in range(24)]
-    apart, together = (ours.Units.of(luck, of, ends=SCALE) for of in (None, [n // 6 for n in range(24)]))
+    apart, together = (Units.of(luck, of, ends=SCALE) for of in (None, [n // 6 for n in range(24)]))
     assert together.low(0.05) < apart.low(0.05) < 0
     seconds = [3.0, 5.0, 4.0, 9.0]
-    low = ours.Units.of(seconds, ends=None).low(0.05)
+    low = Units.of(seconds, ends=None).low(0.05)
     assert low == pytest.approx(5.25 - 2.3534 * numpy.std(seconds, ddof=1) / 2, abs=1e-2)
-    many = ours.Units.of([n / 1000 for n in range(-500, 500)], ends=SCALE)  # put together in bins
+    many = Units.of([n / 1000 for n in range(-500, 500)], ends=SCALE)  # put together in bins
     assert len(many.values) <= 201
     assert many.low(0.05) == pytest.approx(many.mean - 1.645 * 0.2887 / math.sqrt(1000), abs=1e-3)

@@ -258,6 +258,23 @@ def test_the_last_word_is_that_of_the_strongest_place(pytester: pytest.Pytester,
         assert read(pytester, *line).of("toy").job.attempts == strongest + 2
 
 
+@pytest.mark.parametrize(
+    ("words", "given", "usual"),
+    [
+        ((), 1.0, None),
+        (("--bench-sandbox=local",), 1.0, None),
+        (("--bench-sandbox=kubernetes",), 1.0, 3.0),
+        (("--bench-sandbox=kubernetes", "--bench-headroom=1"), 1.0, None),
+        (("--bench-sandbox=kubernetes", "--bench-headroom=2"), 2.0, None),
+    ],
+)
+def test_a_job_records_the_usual_headroom_of_its_sandboxes_where_none_is_given(
+    tmp_path: Path, words: tuple[str, ...], given: float, usual: float | None
+) -> None:
+    job = requested(tmp_path, *words).job
+    assert (job.headroom, job.usual_headroom) == (given, usual)
+
+
 def test_settings_of_a_benchmark_are_under_one_of_its_names(tmp_path: Path) -> None:
     said = '{"per_benchmark": {"replay": {"attempts": 2}, "eliza_replay": {}}}'
     layers = extra_layer(said, tmp_path)

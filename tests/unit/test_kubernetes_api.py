@@ -203,6 +203,55 @@ class TestPlugins:
             Cluster(server.kubeconfig(tmp_path / "config", user)).version()
 
 
+class TestTurns:
+    """Calls of many threads, of which few are under way."""
+
+    def test_further_ones_wait_and_streams_do_not_count(self, server: Scripted, cluster: Cluster) -> None:
+        cluster._turns = threading.BoundedSemaphore(2)
+        under_way, most, all_there = 0, 0, threading.Semaphore(0)
+        lock, go_on = threading.Lock(), threading.Event()
+
+        def slow(handler: Any) -> None:
+            nonlocal under_way, most
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            all_there.release()
+            go_on.wait(30)
+            with lock:
+                under_way -= 1
+            handler.send_response(200)
+            handler.send_header("Content-Length", "2")
+            handler.end_headers()
+            handler.wfile.write(b"{}")
+
+        server.say("GET", f"{PODS}/p", slow)
+        server.say("GET", EXEC, command(lambda session: None))
+        looked = threading.Event()
+        with ThreadPoolExecutor(3) as threads:
+            first = [threads.submit(cluster.get, "Pod", "p") for _ in range(2)]
+            for _ in first:
+                assert all_there.acquire(timeout=30)
+            last = threads.submit(cluster.get, "Pod", "p", check=looked.set)
+            assert looked.wait(30)
+            cluster.exec("p", "bench", ["true"]).close()
+            assert len(server.calls) == 3
+            go_on.set()
+            assert [one.result(30) for one in (*first, last)] == [{}] * 3
+        assert most == 2
+
+    def test_one_that_waits_for_others_that_are_not_answered_is_not_answered_either(
+        self, server: Scripted, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.say("GET", "/version", Answer({"gitVersion": "v1"}))
+        cluster.version()
+        monkeypatch.setattr(api, "OUTAGE", 0.3)
+        cluster._turns = threading.BoundedSemaphore(1)
+        with cluster._turns, pytest.raises(EngineLost, match=r"does not answer any more.*no other call"):
+            cluster.version()
+        assert cluster.version() == "v1"
+
+
 class TestObjects:
     def test_made_found_changed_listed_and_deleted(self, server: Scripted, cluster: Cluster) -> None:
         server.say("POST", PODS, Answer(pod("p", "u1"), 201))
@@ -435,7 +484,7 @@ class TestWatching:
             some(pod("p", "u1"), pod("q", "u2")),
             changes(
                 self.change("MODIFIED", pod("p", "u1", "Running")),
-                self.change("ADDED", pod("r", "u3", annotations={"note": "a\x85b\u2028c"})),
+                self.change("ADDED", {**pod("r", "u3"), "status": {"message": "a\x85b\u2028c"}}),
                 self.change("BOOKMARK", {"metadata": {"resourceVersion": "9"}}),
                 self.change("DELETED", pod("q", "u2")),
                 stay=stay,
@@ -448,8 +497,8 @@ class TestWatching:
         assert third is not None
         assert first["status"]["phase"] == "Running"
         assert first["spec"] == {"nodeName": "node1"}
-        assert "managedFields" not in first["metadata"]
-        assert third["metadata"]["annotations"]["note"] == "a\x85b\u2028c"
+        assert first["metadata"] == {"name": "p", "uid": "u1", "deletionTimestamp": None}
+        assert third["status"]["message"] == "a\x85b\u2028c"
         listed, watched = (call.query for call in server.calls if call.path == PODS)
         assert listed == {"limit": ["500"], "labelSelector": ["job=j"]}
         assert watched["labelSelector"] == ["job=j"]

@@ -10,7 +10,7 @@ from pytest_benchjobs.sandbox.protocol import Promise
 
 _LIMITS = {"MemoryLimit": True, "CpuCfsQuota": True, "PidsLimit": True, "CgroupDriver": "cgroupfs"}
 _ALL = {Promise.MEMORY, Promise.CPUS, Promise.PIDS}
-_GVISOR = {Promise.OUT_OF_MEMORY, Promise.PIDS, Promise.DAEMONS, Promise.EVIDENCE}
+_GVISOR = {Promise.OUT_OF_MEMORY, Promise.PIDS, Promise.DAEMONS, Promise.EVIDENCE, Promise.SERVICES}
 _PODMAN = {Promise.OUT_OF_MEMORY, Promise.SERVICES}
 
 

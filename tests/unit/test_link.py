@@ -7,6 +7,7 @@ import os
 import platform
 import random
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost, EngineLost
 from pytest_benchjobs.sandbox.kubernetes import link
-from pytest_benchjobs.sandbox.kubernetes.link import Link, StreamEnded
+from pytest_benchjobs.sandbox.kubernetes.link import KilledInside, Link, StreamEnded
 from pytest_benchjobs.sandbox.kubernetes.server import PodServer
 from pytest_benchjobs.sandbox.program import program_file
 from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
@@ -76,8 +77,15 @@ class _Attached:
         except (OSError, ValueError) as error:
             raise StreamEnded("cut") from error
         if not data:
-            raise StreamEnded("ended")
+            raise StreamEnded("ended", killed=self._process.wait() == -signal.SIGKILL)
         return data
+
+    def kill(self) -> None:
+        """Kill it, as root in the Pod can."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.001)
+        os.kill(int(found[0]), signal.SIGKILL)
 
     def close(self) -> None:
         self._process.kill()
@@ -102,10 +110,11 @@ class _Pod:
             time.sleep(0.01)
         self.pid = int(found[0])
         self.connections: list[_Attached] = []
-        self.gone = self.away = False
+        self.gone = self.away = self.kills = False
         self.unknown = 0
         """How many more times it is called gone when it is connected with."""
-        self.server = PodServer(Link(self._connect, self._check))
+        self.link = Link(self._connect, self._check)
+        self.server = PodServer(self.link)
 
     def _connect(self) -> _Attached:
         if self.away:
@@ -114,6 +123,8 @@ class _Pod:
             self.unknown -= 1
             raise ContainerLost("pod does not exist")
         self.connections.append(_Attached(self.pid, self.program))
+        if self.kills:
+            self.connections[-1].kill()
         return self.connections[-1]
 
     def _check(self) -> None:
@@ -286,6 +297,7 @@ def test_everything_is_ended_but_the_first_process(pod: _Pod) -> None:
     thread.join()
     assert results[0].exit_status == 137
     assert b"sleep" not in pod.output(str(pod.program), "processes")
+    assert (pod.link.again, pod.link.lost) == ([], 0)
 
 
 def test_whoever_does_not_say_the_secret_is_refused(pod: _Pod) -> None:
@@ -334,3 +346,34 @@ def test_a_pod_that_is_called_gone_for_long_is_lost(pod: _Pod, monkeypatch: pyte
     with pytest.raises(ContainerLost, match="pod does not exist"):
         pod.run("sleep", "60")
     assert pod.unknown < 10**6 - 2
+
+
+def test_a_pod_that_kills_what_connects_with_it_is_no_fault_of_the_cluster(
+    pod: _Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_OUTAGE", 1.5)
+    assert pod.output("echo", "1") == b"1\n"
+    pod.kills = True
+    pod.connections[-1].kill()
+    with pytest.raises(KilledInside, match="could not be reached"):
+        pod.run("sleep", "60")
+    assert len(pod.connections) > 2
+
+
+def test_a_pod_gains_no_time_where_it_kills_what_connects_with_it(pod: _Pod) -> None:
+    for number in range(5):
+        assert pod.output("echo", str(number)) == b"%d\n" % number
+        pod.connections[-1].kill()
+    assert pod.output("echo", "in") == b"in\n"
+    assert pod.link.lost == 0
+
+
+def test_a_pod_that_cannot_be_reached_is_the_clusters_fault(
+    pod: _Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_OUTAGE", 1.5)
+    assert pod.output("echo", "1") == b"1\n"
+    pod.away = True
+    pod.connections[-1].kill()
+    with pytest.raises(EngineLost, match="could not be reached"):
+        pod.run("sleep", "60")

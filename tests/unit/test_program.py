@@ -238,6 +238,29 @@ def test_a_command_has_all_its_variables_however_many_there_are() -> None:
     assert {*variables} <= {*printed.decode().splitlines()}
 
 
+def test_a_tree_of_any_depth_is_removed_and_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "bench-00000001").write_text("a name that is taken")
+    (tmp_path / "gone" / "bench-00000002" / "full").mkdir(parents=True)
+    (tmp_path / "stays").write_text("x")
+    (tmp_path / "gone" / "link").symlink_to(tmp_path)
+    here = os.open(tmp_path / "gone", os.O_RDONLY)
+    for _ in range(6000):
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.mkdir("d", dir_fd=here)
+        above, here = here, os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(here)
+    try:
+        assert (
+            list(run_program(("remove", str(tmp_path / "gone"), str(tmp_path / "never" / "there")), ())) == []
+        )
+        assert [path.name for path in tmp_path.iterdir()] == ["stays"]
+    finally:
+        # What a failure leaves is too deep for the cleaning of pytest.
+        subprocess.run(["rm", "-rf", tmp_path / "gone"], check=True)
+
+
 def frame(kind: int, number: int, *words: str) -> bytes:
     content = "".join(f"{word}\0" for word in words).encode()
     return struct.pack("<BxHI", kind, number, len(content)) + content

@@ -375,7 +375,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
             assert isinstance(does, Exception)
             raise does
 
-        monkeypatch.setattr(module, "_has_buildx", lambda: False)
+        monkeypatch.setattr(module, "has_buildx", lambda: False)
         monkeypatch.setattr(module._Build, "classic", fail if isinstance(does, Exception) else does)
 
     return use
@@ -388,7 +388,7 @@ def _built(recipe: Recipe) -> None:
 def test_a_build_that_fails_shows_its_last_lines_without_values_colours_and_blanks(
     context: Path, builder: Builder
 ) -> None:
-    def fail(one: Any, _archive: object) -> None:
+    def fail(one: Any, *_: object) -> None:
         for number in range(40):
             one.take(f"\x1b[31mline {number} of hunter2\x1b[0m\n\n")
         raise module._Failed("exit 1 with hunter2")
@@ -426,7 +426,7 @@ def test_a_build_whose_connection_broke_is_made_again_with_the_whole_context(
     sent: list[bytes] = []
     ok = 2
 
-    def break_off(_: object, archive: Any) -> None:
+    def break_off(_: object, archive: Any, _engine: object) -> None:
         sent.append(archive.read())
         if len(sent) <= ok:
             raise EngineLost("went away")
@@ -443,7 +443,7 @@ def test_a_build_whose_connection_broke_is_made_again_with_the_whole_context(
 
 
 def test_a_build_has_until_its_timeout(context: Path, builder: Builder) -> None:
-    def look(one: Any, _archive: object) -> None:
+    def look(one: Any, *_: object) -> None:
         left.append(one.deadline - time.monotonic())
         tags.append(one.tag)
 
@@ -457,7 +457,7 @@ def test_a_build_has_until_its_timeout(context: Path, builder: Builder) -> None:
 
 def _noted(script: str, deadline: float, check: Callable[[], object] = lambda: None) -> list[str]:
     recipe = Recipe(Path("Dockerfile"), Path(), TEXT, {}, {}, {}, ())
-    one = module._Build(NO_ENGINE, recipe, "x", time.monotonic() + deadline, check)
+    one = module._Build(recipe, "x", time.monotonic() + deadline, check)
     one.run(["/bin/sh", "-c", script], Path("/"), os.environ)
     one.take("\n")
     return [*one.tail]
@@ -496,7 +496,7 @@ def test_what_the_engine_tells_in_pieces_is_shown_in_lines_and_hides_a_value_in_
             yield {"stream": piece}
         yield {"error": "exit 1"}
 
-    monkeypatch.setattr(module, "_has_buildx", lambda: False)
+    monkeypatch.setattr(module, "has_buildx", lambda: False)
     monkeypatch.setattr(module, "hear", hear)
     with pytest.raises(ImageBuildFailed) as caught:
         _built(_read(context, arguments={"P": "hunter2"}))
@@ -516,7 +516,7 @@ def test_a_build_is_tried_again_unless_a_command_of_its_own_ended_it(
         yield {"stream": "Step 1\n"}
         yield {"error": "no such thing", "errorDetail": detail}
 
-    monkeypatch.setattr(module, "_has_buildx", lambda: False)
+    monkeypatch.setattr(module, "has_buildx", lambda: False)
     monkeypatch.setattr(module, "hear", hear)
     monkeypatch.setattr(module, "rest", lambda *_: None)
     with pytest.raises(ImageBuildFailed) as caught:

@@ -33,7 +33,8 @@ class Command:
         self.ended: tuple[int, int] | None = None
         self.looks = 0
         self.killed = threading.Event()
-        self.running = Running(ours, self._inspect, self.killed, self.output.extend)
+        self.died: tuple[int, int] | None = None
+        self.running = Running(ours, self._inspect, self.killed, self.output.extend, death=lambda: self.died)
 
     def _inspect(self) -> tuple[int, int] | None:
         self.looks += 1
@@ -81,6 +82,26 @@ def test_nobody_waits_for_what_was_killed(command: Command) -> None:
     command.killed.set()
     assert command.wait() is Drained.ENDED
     assert command.running.status is None
+
+
+def test_a_command_ends_with_its_container_though_its_output_does_not(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EARLY", LONG)
+    assert command.wait(0.05) is Drained.LATE
+    command.died = (137, 0)
+    command.says(b"last")
+    assert command.wait(0.05) is Drained.LATE
+    monkeypatch.setattr(module, "_EARLY", 0.0)
+    assert command.wait() is Drained.ENDED
+    assert (command.running.status, bytes(command.output), command.looks) == ((137, 0), b"last", 0)
+
+
+def test_the_end_of_the_output_is_what_counts_where_it_comes(command: Command) -> None:
+    command.died = (137, 0)
+    command.ends(3)
+    assert command.wait() is Drained.ENDED
+    assert command.running.status == (3, 7)
 
 
 def test_what_is_said_after_a_signal_is_heard(command: Command) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
@@ -28,7 +29,7 @@ from pytest_benchjobs.model.errors import (
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.sandbox.protocol import ExecResult, File
+from pytest_benchjobs.sandbox.protocol import ExecResult, Fetched, File
 from pytest_benchjobs.scoring.builtin import (
     builtin_scorers,
     score_bash,
@@ -437,6 +438,40 @@ class _Ending:
         self.limits.append(timeout)
         sink(b"first\nlast\n")
         return self._result
+
+
+class _Untold(_Ending):
+    """A sandbox of an engine that tells no owners; our program tells these."""
+
+    def __init__(self, owners: Mapping[str, int]) -> None:
+        super().__init__(_ended(0))
+        self._owners, self._told = owners, dict[str, int]()
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        self._told = dict(self._owners)
+        yield
+
+    def fetch(self, path: str, destination: Path, *, limit: int) -> Fetched:
+        destination.mkdir()
+        (destination / "reward.txt").write_text("1")
+        return Fetched(("reward.txt",), 1, owners=self._told)
+
+
+@pytest.mark.parametrize(
+    ("owners", "error"),
+    [({"reward.txt": 0}, None), ({"reward.txt": 65534}, ScoreContradicted), ({}, ScorerCrashed)],
+)
+def test_whose_a_reward_is_our_program_tells_where_the_engine_does_not(
+    tmp_path: Path, owners: Mapping[str, int], error: type[Exception] | None
+) -> None:
+    (tmp_path / "test.sh").write_text("true")
+    spec = ScorerSpec(name="it", type="harbor", path=tmp_path)
+    context = ScoringContext(
+        trial().scenario, spec, _Untold(owners), 20.0, {}, tmp_path, Path(), Usage(), owner=lambda: (0, 0)  # type: ignore[arg-type]
+    )  # fmt: skip
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        assert score_harbor(context).score == 1.0
 
 
 def _shell(sandbox: _Ending, command: str = "true", **options: Any) -> str:

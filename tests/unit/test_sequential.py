@@ -14,7 +14,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.statistics import look, permutation, sequential
+from pytest_benchjobs.analysis.statistics import sequential
+from pytest_benchjobs.analysis.statistics.paired import permutation
+from pytest_benchjobs.analysis.statistics.sequential import look
 
 from .examples import at_most
 

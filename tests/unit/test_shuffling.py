@@ -11,8 +11,9 @@ import pytest
 import scipy.signal
 import scipy.stats
 
-from pytest_benchjobs.analysis import statistics as ours
 from pytest_benchjobs.analysis.statistics import permutations
+from pytest_benchjobs.analysis.statistics.paired import permutation
+from pytest_benchjobs.analysis.statistics.permutations import Test
 
 Side = list[list[float]]
 
@@ -34,13 +35,13 @@ def test_the_unit_of_amounts_makes_no_difference_to_what_is_as_low(scale: float,
         for unit in (1.0, math.pi * scale):
             before = [[max(0, -one) * unit, *[0.0] * (attempts - 1)] for one in whole]
             now = [[max(0, one) * unit] for one in whole]
-            found.append(ours.permutation(before, now))
+            found.append(permutation(before, now))
         assert (found[1].p_value, found[1].rise) == pytest.approx((found[0].p_value, found[0].rise))
 
 
 def test_far_out_the_expansion_says_no_more_than_it_knows() -> None:
-    fell = ours.permutation(scores(40, 3, 1, 0.6, 1), scores(40, 2, 2, 0, 0.4))
-    assert fell == ours.Test(5e-5, rise=1.0)
+    fell = permutation(scores(40, 3, 1, 0.6, 1), scores(40, 2, 2, 0, 0.4))
+    assert fell == Test(5e-5, rise=1.0)
 
 
 @pytest.mark.parametrize(("share", "smooth"), [(0.45, True), (0.55, False)])
@@ -99,4 +100,4 @@ def test_many_attempts_of_which_a_few_are_huge_are_not_lost_by_rounding(attempts
     pool, draw = numpy.array([*before, *now]), numpy.random.default_rng(1)
     sums = numpy.array([draw.permutation(pool)[:attempts].sum() for _ in range(20_000)])
     expected = (sums <= sum(now)).mean()
-    assert ours.permutation([before], [now]).p_value == pytest.approx(expected, abs=0.01)
+    assert permutation([before], [now]).p_value == pytest.approx(expected, abs=0.01)

@@ -16,7 +16,8 @@ import pytest
 
 from pytest_benchjobs.analysis.comparison import compare_agents
 from pytest_benchjobs.analysis.sides import Side
-from pytest_benchjobs.analysis.statistics import clopper_pearson, mean_interval
+from pytest_benchjobs.analysis.statistics.intervals import clopper_pearson
+from pytest_benchjobs.analysis.statistics.inversion import mean_interval
 from tests.performance.calibration import Shape, half
 from tests.performance.gates import AT, Jobs, always, found_at_printed, mostly, simulated
 

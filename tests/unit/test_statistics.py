@@ -17,9 +17,21 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis import attempts as attempts_of
-from pytest_benchjobs.analysis import statistics as ours
 from pytest_benchjobs.analysis.statistics import paired, permutations
-from pytest_benchjobs.analysis.statistics.intervals import t_cdf, t_quantile
+from pytest_benchjobs.analysis.statistics.intervals import (
+    alike,
+    clopper_pearson,
+    clustered_error,
+    fisher,
+    t_cdf,
+    t_quantile,
+)
+from pytest_benchjobs.analysis.statistics.inversion import Units, mean_interval
+from pytest_benchjobs.analysis.statistics.multiple import benjamini_hochberg, holm
+from pytest_benchjobs.analysis.statistics.paired import mcnemar, permutation
+from pytest_benchjobs.analysis.statistics.permutations import Test
+from pytest_benchjobs.analysis.statistics.power import Aim, detectable_drop, needed
+from pytest_benchjobs.analysis.statistics.sequential import look
 
 from .examples import at_most
 
@@ -70,7 +82,7 @@ def close(found: float | None, expected: float, within: float = 1e-9) -> bool:
     return found is not None and math.isclose(found, expected, rel_tol=within, abs_tol=1e-12)
 
 
-def sign_flip(values: Sequence[float], *, shift: float = 0.0) -> ours.Test:
+def sign_flip(values: Sequence[float], *, shift: float = 0.0) -> Test:
     """Paired differences of single attempts, whose signs flip about the shift."""
     parts = [part for one in values if (part := permutations.flipped(one - shift)) is not None]
     return permutations.tails(parts)
@@ -137,10 +149,10 @@ def deals(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> 
 @given(st.integers(1, 4), SORTS, seeds)
 def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) -> None:
     before, now = attempts(n, kind, seed)
-    found = ours.permutation(before, now)
+    found = permutation(before, now)
     near = 1e-3 if kind == "scores" else 1e-9  # many of which are rounded
     assert numpy.allclose([found.p_value, found.rise], deals(before, now), rtol=0, atol=near)
-    back = ours.permutation(now, before)
+    back = permutation(now, before)
     assert (found.p_value, found.rise) == pytest.approx((back.rise, back.p_value), abs=1e-12)
 
 
@@ -186,14 +198,14 @@ def test_permutation_is_mcnemar_and_fisher_and_sign_flips() -> None:
     for _ in range(50):
         before, now = ([[float(chance.random() < rate)] for _ in range(30)] for rate in (0.6, 0.4))
         pairs = [(old[0], new[0]) for old, new in zip(before, now, strict=True)]
-        expected = ours.mcnemar(pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0)))
-        assert close(ours.permutation(before, now).p_value, expected)
+        expected = mcnemar(pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0)))
+        assert close(permutation(before, now).p_value, expected)
         one, other = ([float(chance.random() < 0.5) for _ in range(chance.randint(1, 9))] for _ in range(2))
-        expected = ours.fisher(round(sum(one)), len(one), round(sum(other)), len(other))
-        assert close(ours.permutation([one], [other]).p_value, expected)
+        expected = fisher(round(sum(one)), len(one), round(sum(other)), len(other))
+        assert close(permutation([one], [other]).p_value, expected)
         values = [(chance.random(), chance.random()) for _ in range(12)]
         flips = sign_flip([new - old for old, new in values])
-        assert close(ours.permutation([[old] for old, _ in values], [[new] for _, new in values]).p_value, flips.p_value)  # fmt: skip
+        assert close(permutation([[old] for old, _ in values], [[new] for _, new in values]).p_value, flips.p_value)  # fmt: skip
 
 
 @SOME
@@ -203,7 +215,7 @@ def test_a_lower_score_now_never_makes_p_higher(n: int, seed: int) -> None:
     before, now = attempts(n, "thirds", seed)
     chance = random.Random(seed)
     lower = [[max(0.0, one - chance.choice([0, 0, 1]) / 3) for one in some] for some in now]
-    assert ours.permutation(before, lower).p_value <= ours.permutation(before, now).p_value + 1e-12
+    assert permutation(before, lower).p_value <= permutation(before, now).p_value + 1e-12
 
 
 @SOME
@@ -213,11 +225,11 @@ def test_estimates_of_several_attempts_are_dealt_too(
     n: int, seed: int, estimate: Callable[..., float]
 ) -> None:
     before, now = attempts(n, "passes", seed, most=4)
-    found = ours.permutation(before, now, worth=lambda of, passed: estimate(of, passed, 1))
-    plain = ours.permutation(before, now)
+    found = permutation(before, now, worth=lambda of, passed: estimate(of, passed, 1))
+    plain = permutation(before, now)
     assert (found.p_value, found.rise) == pytest.approx((plain.p_value, plain.rise), abs=1e-9)
     two = [[*some, 1.0] for some in before], [[*some, 0.0] for some in now]
-    found = ours.permutation(*two, worth=lambda of, passed: estimate(of, passed, 2))
+    found = permutation(*two, worth=lambda of, passed: estimate(of, passed, 2))
 
     def worth(scores: Sequence[float]) -> float:
         return estimate(len(scores), round(sum(scores)), 2)
@@ -234,31 +246,29 @@ def test_estimates_of_several_attempts_are_dealt_too(
 
 def test_sides_of_a_cluster_are_exchanged_as_a_whole() -> None:
     clusters = [place // 5 for place in range(40)]
-    fell = ours.permutation([[1.0]] * 40, [[0.0]] * 40, clusters=clusters)
+    fell = permutation([[1.0]] * 40, [[0.0]] * 40, clusters=clusters)
     assert (fell.p_value, fell.rise) == (0.5**8, 1.0)
-    assert ours.permutation([[1.0] * 3] * 40, [[0.0] * 3] * 40, clusters=clusters).p_value == 0.5**8
+    assert permutation([[1.0] * 3] * 40, [[0.0] * 3] * 40, clusters=clusters).p_value == 0.5**8
     # With more attempts before, their own luck must explain it no better.
-    uneven = ours.permutation([[1.0] * 3] * 40, [[0.0]] * 40, clusters=clusters)
+    uneven = permutation([[1.0] * 3] * 40, [[0.0]] * 40, clusters=clusters)
     assert uneven.p_value == 0.5**8
-    skewed = ours.permutation([[1.0] + [0.0] * 14] * 40, [[0.0]] * 40, clusters=clusters)
+    skewed = permutation([[1.0] + [0.0] * 14] * 40, [[0.0]] * 40, clusters=clusters)
     assert skewed.p_value == pytest.approx((15 / 16) ** 8)
     # One of each cluster is as if none were declared.
     scores = attempts(20, "scores", 1)
-    assert ours.permutation(*scores, clusters=range(20)) == ours.permutation(*scores)
+    assert permutation(*scores, clusters=range(20)) == permutation(*scores)
     # Those alone in their cluster are dealt as ever.
-    alone = ours.permutation([[1.0] * 3] * 12, [[0.0] * 3] * 12, clusters=[*range(10), 10, 10])
+    alone = permutation([[1.0] * 3] * 12, [[0.0] * 3] * 12, clusters=[*range(10), 10, 10])
     assert alone.p_value == pytest.approx(0.05**10 / 2)
 
 
 def test_of_few_clusters_all_must_have_fallen() -> None:
     clusters = [place // 5 for place in range(15)]
     fell = [[0.0] * 5] * 15
-    assert ours.permutation([[1.0] * 5] * 15, fell, clusters=clusters).p_value == pytest.approx(1 / 252**3)
-    assert ours.permutation(fell, [[1.0] * 5] * 15, clusters=clusters).rise == pytest.approx(1 / 252**3)
-    assert (
-        ours.permutation([[1.0] * 5] * 15, [*fell[:10], *[[1.0] * 5] * 5], clusters=clusters).p_value == 0.25
-    )
-    assert ours.permutation([[1.0]] * 15, [[0.0]] * 15, clusters=clusters).p_value == 0.125
+    assert permutation([[1.0] * 5] * 15, fell, clusters=clusters).p_value == pytest.approx(1 / 252**3)
+    assert permutation(fell, [[1.0] * 5] * 15, clusters=clusters).rise == pytest.approx(1 / 252**3)
+    assert permutation([[1.0] * 5] * 15, [*fell[:10], *[[1.0] * 5] * 5], clusters=clusters).p_value == 0.25
+    assert permutation([[1.0]] * 15, [[0.0]] * 15, clusters=clusters).p_value == 0.125
 
 
 @MANY
@@ -282,8 +292,8 @@ def test_swapped_sides_and_the_order_of_attempts_make_no_difference(seed: int, n
     before, now = attempts(n, "scores", seed)
     for some in range(0, n, 3):  # some pass or fail, and not as often on both sides
         before[some], now[some] = [1.0, 0.0, 1.0], [0.0]
-    there = ours.permutation(before, now)
-    back = ours.permutation([some[::-1] for some in now], [some[::-1] for some in before])
+    there = permutation(before, now)
+    back = permutation([some[::-1] for some in now], [some[::-1] for some in before])
     assert (there.p_value, there.rise) == pytest.approx((back.rise, back.p_value), abs=1e-12)
 
 
@@ -291,10 +301,10 @@ def test_swapped_sides_and_the_order_of_attempts_make_no_difference(seed: int, n
 @pytest.mark.when_changed
 @given(counts, counts)
 def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fixed: int) -> None:
-    found = ours.mcnemar(broke, fixed)
+    found = mcnemar(broke, fixed)
     assert close(found, sign_flip([-1.0] * broke + [1.0] * fixed + [0.0] * 3).p_value)
     theirs = statsmodels.stats.contingency_tables.mcnemar([[7, broke], [fixed, 4]], exact=True)
-    assert close(min(1.0, 2 * min(found, ours.mcnemar(fixed, broke))), theirs.pvalue)
+    assert close(min(1.0, 2 * min(found, mcnemar(fixed, broke))), theirs.pvalue)
 
 
 @MANY
@@ -303,14 +313,14 @@ def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fi
 def test_fisher_is_that_of_scipy(before_n: int, now_n: int, one: int, other: int) -> None:
     before, now = one % (before_n + 1), other % (now_n + 1)
     theirs = scipy.stats.fisher_exact([[now, now_n - now], [before, before_n - before]], alternative="less")
-    assert close(ours.fisher(before, before_n, now, now_n), theirs.pvalue)
+    assert close(fisher(before, before_n, now, now_n), theirs.pvalue)
 
 
 @SOME
 @pytest.mark.when_changed
 @given(st.builds(made_p_values, st.integers(1, 40), seeds))
 def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
-    for method, adjust in (("holm", ours.holm), ("fdr_bh", ours.benjamini_hochberg)):
+    for method, adjust in (("holm", holm), ("fdr_bh", benjamini_hochberg)):
         with mock.patch("gc.collect"):  # it collects garbage at each call
             theirs = statsmodels.stats.multitest.multipletests(found, method=method)[1]
         assert numpy.allclose(adjust(found), theirs, rtol=1e-9, atol=1e-12), method
@@ -321,7 +331,7 @@ def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
 @given(st.integers(1, 2000), st.integers(0, 2000), st.floats(0.5, 0.999))
 def test_the_interval_of_a_rate_is_that_of_statsmodels(n: int, some: int, level: float) -> None:
     passed = some % (n + 1)
-    found = ours.clopper_pearson(passed, n, level)
+    found = clopper_pearson(passed, n, level)
     theirs = statsmodels.stats.proportion.proportion_confint(passed, n, 1 - level, "beta")
     assert numpy.allclose(found, theirs, rtol=1e-9, atol=1e-12)
     assert 0 <= found[0] <= passed / n <= found[1] <= 1
@@ -350,17 +360,17 @@ def test_clustered_errors_are_those_of_statsmodels(values: list[float], most: in
     # Theirs divides all squares by n; Miller's, those of a value with itself by n - 1.
     own = numpy.var(values) / n / (n - 1)
     assert math.isclose(
-        ours.clustered_error(values, clusters) or 0.0, math.sqrt(theirs.cov_params()[0][0] + own), rel_tol=1e-6, abs_tol=1e-8
+        clustered_error(values, clusters) or 0.0, math.sqrt(theirs.cov_params()[0][0] + own), rel_tol=1e-6, abs_tol=1e-8
     )  # fmt: skip
-    alone = ours.clustered_error(values, list(range(n)))
-    assert close(alone, ours.clustered_error(values) or 0.0)
+    alone = clustered_error(values, list(range(n)))
+    assert close(alone, clustered_error(values) or 0.0)
 
 
 @SOME
 @pytest.mark.when_changed
 @given(st.lists(some(2, 6), min_size=2, max_size=8))
 def test_values_that_are_alike_are_those_of_the_analysis_of_variance(groups: list[list[float]]) -> None:
-    found = ours.alike(groups)
+    found = alike(groups)
     theirs = scipy.stats.f_oneway(*groups)
     assume(found is not None and math.isfinite(theirs.pvalue))
     assert found is not None
@@ -370,10 +380,8 @@ def test_values_that_are_alike_are_those_of_the_analysis_of_variance(groups: lis
 
 def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
     hard = [[0.0]] * 18 + [[1.0], [0.0]], [[0.0]] * 18 + [[0.0], [1.0]]
-    assert ours.detectable_drop(*hard) is None  # not even a drop to 0
-    more = ours.detectable_drop(
-        *([[100 * one for one in some] for some in side] for side in hard), scores=False
-    )
+    assert detectable_drop(*hard) is None  # not even a drop to 0
+    more = detectable_drop(*([[100 * one for one in some] for some in side] for side in hard), scores=False)
     assert more is not None  # what is spent has no such bound
     assert more > 10
 
@@ -384,50 +392,50 @@ def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
 def test_what_is_needed_is_enough_and_no_more(
     drop: float, scenarios: int, attempts: int, sees: float
 ) -> None:
-    more_attempts, more_scenarios = ours.needed(drop, scenarios=scenarios, attempts=attempts, detectable=sees)
+    more_attempts, more_scenarios = needed(drop, scenarios=scenarios, attempts=attempts, detectable=sees)
     for before, after in ((attempts, more_attempts), (scenarios, more_scenarios)):
         assert sees * math.sqrt(before / after) <= drop * (1 + 1e-6)
         assert after == 1 or sees * math.sqrt(before / (after - 1)) > drop * (1 - 1e-6)
 
 
 def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
-    assert sign_flip([]) == sign_flip([0.0] * 500) == ours.Test(1.0)
+    assert sign_flip([]) == sign_flip([0.0] * 500) == Test(1.0)
     assert sign_flip([0.1 + 0.2 - 0.3] * 50).p_value == 1.0  # a rounding error is no difference
     assert sign_flip([-0.4]).p_value == 0.5
     chance = random.Random(1)
     large = sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
     assert 0 < large.p_value < 1
     assert sign_flip([-1.0] * 4).p_value == 0.0625
-    assert ours.mcnemar(0, 0) == ours.fisher(0, 0, 0, 0) == ours.fisher(3, 3, 0, 0) == 1.0
-    assert ours.fisher(3, 3, 0, 3) == 0.05
-    assert ours.holm([]) == ours.benjamini_hochberg([]) == []
-    assert ours.clopper_pearson(0, 0) == (0.0, 1.0)
+    assert mcnemar(0, 0) == fisher(0, 0, 0, 0) == fisher(3, 3, 0, 0) == 1.0
+    assert fisher(3, 3, 0, 3) == 0.05
+    assert holm([]) == benjamini_hochberg([]) == []
+    assert clopper_pearson(0, 0) == (0.0, 1.0)
     for values in ([], [0.3]):
-        assert ours.clustered_error(values) is None
-        assert ours.mean_interval(values) is None
-    assert ours.clustered_error([0.1, 0.9], ["one", "one"]) is None
+        assert clustered_error(values) is None
+        assert mean_interval(values) is None
+    assert clustered_error([0.1, 0.9], ["one", "one"]) is None
     some = [[1.0] * 9 + [0.0]] * 20
-    assert ours.detectable_drop([], []) is None
-    assert ours.detectable_drop(some[:4], some[:4]) is None  # 0.5^4 is more than 0.05
-    assert ours.detectable_drop(some[:5], some[:5]) is not None
-    assert ours.detectable_drop([[1.0, 1.0]] * 20, [[1.0]] * 20) is None  # nothing varied
-    assert ours.detectable_drop([*some, []], [*some, [1.0]]) == ours.detectable_drop(some, some)
+    assert detectable_drop([], []) is None
+    assert detectable_drop(some[:4], some[:4]) is None  # 0.5^4 is more than 0.05
+    assert detectable_drop(some[:5], some[:5]) is not None
+    assert detectable_drop([[1.0, 1.0]] * 20, [[1.0]] * 20) is None  # nothing varied
+    assert detectable_drop([*some, []], [*some, [1.0]]) == detectable_drop(some, some)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
     "use",
     [
-        lambda values: ours.Units.of(values, ends=None),
-        ours.holm,
-        ours.benjamini_hochberg,
-        ours.clustered_error,
-        ours.mean_interval,
-        lambda values: ours.detectable_drop([values] * 20, [values] * 20),
-        lambda values: ours.needed(values[0], scenarios=1, attempts=1, detectable=0.1),
-        lambda values: ours.look([values], [[0.5]], round=1, rounds=5),
-        lambda values: ours.look([[0.5]], [values], round=1, rounds=5),
-        lambda values: ours.permutation([values], [[0.5]]),
+        lambda values: Units.of(values, ends=None),
+        holm,
+        benjamini_hochberg,
+        clustered_error,
+        mean_interval,
+        lambda values: detectable_drop([values] * 20, [values] * 20),
+        lambda values: needed(values[0], scenarios=1, attempts=1, detectable=0.1),
+        lambda values: look([values], [[0.5]], round=1, rounds=5),
+        lambda values: look([[0.5]], [values], round=1, rounds=5),
+        lambda values: permutation([values], [[0.5]]),
     ],
 )
 def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: float) -> None:
@@ -438,25 +446,25 @@ def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: floa
 @pytest.mark.parametrize(
     ("use", "says"),
     [
-        (lambda: ours.mcnemar(-1, 2), "counts cannot be negative"),
-        (lambda: ours.fisher(4, 3, 0, 0), "4 of 3 attempts passed"),
-        (lambda: ours.clopper_pearson(2, 1), "2 of 1 attempts passed"),
-        (lambda: ours.clopper_pearson(1, 2, 95), "level 95: a confidence level is between 0 and 1"),
-        (lambda: ours.mean_interval([0.1, 0.2], level=0), "level 0:"),
-        (lambda: ours.holm([0.5, 1.5]), "1.5 is not within"),
-        (lambda: ours.benjamini_hochberg([-0.5]), "-0.5 is not within"),
-        (lambda: ours.Units.of([], ends=None), "no values"),
-        (lambda: ours.Units.of([0.1, 0.2], ["a"], ends=None), "2 values in 1 clusters"),
-        (lambda: ours.detectable_drop([[1.0]], []), "compared in pairs"),
-        (lambda: ours.Aim(alpha=5), "both are between 0 and 1"),
-        (lambda: ours.needed(0, scenarios=1, attempts=1, detectable=0.1), "must be positive"),
-        (lambda: ours.look([[0.1]], [[0.1]], round=6, rounds=5), "round 6 of 5"),
-        (lambda: ours.look([[0.1]], [[0.1]], round=1, rounds=5, alpha=0), "alpha 0"),
-        (lambda: ours.look([[1.5]], [[0.1]], round=1, rounds=5), r"within \[0, 1\]"),
-        (lambda: ours.look([], [[0.1]], round=1, rounds=5), "0 scenarios before and 1 now"),
-        (lambda: ours.look([[]], [[0.1]], round=1, rounds=5), "without attempts on a side"),
-        (lambda: ours.permutation([[0.1]], []), "1 scenarios before and 0 now"),
-        (lambda: ours.permutation([[0.1]], [[0.2]], clusters=["a", "b"]), "1 scenarios in 2 clusters"),
+        (lambda: mcnemar(-1, 2), "counts cannot be negative"),
+        (lambda: fisher(4, 3, 0, 0), "4 of 3 attempts passed"),
+        (lambda: clopper_pearson(2, 1), "2 of 1 attempts passed"),
+        (lambda: clopper_pearson(1, 2, 95), "level 95: a confidence level is between 0 and 1"),
+        (lambda: mean_interval([0.1, 0.2], level=0), "level 0:"),
+        (lambda: holm([0.5, 1.5]), "1.5 is not within"),
+        (lambda: benjamini_hochberg([-0.5]), "-0.5 is not within"),
+        (lambda: Units.of([], ends=None), "no values"),
+        (lambda: Units.of([0.1, 0.2], ["a"], ends=None), "2 values in 1 clusters"),
+        (lambda: detectable_drop([[1.0]], []), "compared in pairs"),
+        (lambda: Aim(alpha=5), "both are between 0 and 1"),
+        (lambda: needed(0, scenarios=1, attempts=1, detectable=0.1), "must be positive"),
+        (lambda: look([[0.1]], [[0.1]], round=6, rounds=5), "round 6 of 5"),
+        (lambda: look([[0.1]], [[0.1]], round=1, rounds=5, alpha=0), "alpha 0"),
+        (lambda: look([[1.5]], [[0.1]], round=1, rounds=5), r"within \[0, 1\]"),
+        (lambda: look([], [[0.1]], round=1, rounds=5), "0 scenarios before and 1 now"),
+        (lambda: look([[]], [[0.1]], round=1, rounds=5), "without attempts on a side"),
+        (lambda: permutation([[0.1]], []), "1 scenarios before and 0 now"),
+        (lambda: permutation([[0.1]], [[0.2]], clusters=["a", "b"]), "1 scenarios in 2 clusters"),
     ],
 )
 def test_what_makes_no_sense_is_refused(use: Callable[[], object], says: str) -> None:
@@ -477,7 +485,7 @@ def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for
     """By the variances that its docstring describes, written down scenario by scenario."""
     before, now = attempts(n, kind, seed)
     alpha, power = how
-    drop = ours.detectable_drop(before, now, ours.Aim(alpha, power), scores=scores)
+    drop = detectable_drop(before, now, Aim(alpha, power), scores=scores)
     assume(drop is not None)
     assert drop is not None
     a, b = (numpy.array([len(some) for some in side]) for side in (before, now))

@@ -17,6 +17,7 @@ import requests
 from pytest_benchjobs.model.errors import FilesRefused
 from pytest_benchjobs.sandbox.docker import transfer
 from pytest_benchjobs.sandbox.docker.calling import Caller, on_behalf_of
+from pytest_benchjobs.sandbox.docker.dialects import DOCKER, PODMAN, Dialect
 from pytest_benchjobs.sandbox.docker.transfer import EngineContainer
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
@@ -70,6 +71,7 @@ class Container(EngineContainer):
         cuts: Iterable[int | None] = (),
         *,
         breaks: bool = False,
+        dialect: Dialect = DOCKER,
     ) -> None:
         self.asked: list[str] = []
         self.sent: list[Chunks] = []
@@ -89,7 +91,7 @@ class Container(EngineContainer):
             self.given.append((container, path, content.read()))
 
         client = SimpleNamespace(get_archive=get_archive, put_archive=put_archive)
-        super().__init__(SimpleNamespace(client=client), "c", "/app")  # type: ignore[arg-type]
+        super().__init__(SimpleNamespace(client=client, dialect=dialect), "c", "/app")  # type: ignore[arg-type]
 
     def _calling(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -139,8 +141,16 @@ def test_a_tree_is_fetched_without_what_is_left_out(tmp_path: Path) -> None:
     container = Container({"/d": (stat(mode=DIRECTORY | 0o755), tree)})
     found = container.fetch("/d", tmp_path / "d", limit=5, exclude=("*.tmp",))
     assert found == Fetched(("a",), 1, ())
+    assert found.owners == {"": 0, "a": 0}
     assert (tmp_path / "d/a").read_bytes() == b"1"
     assert [sent.closed for sent in container.sent] == [True]
+
+
+def test_owners_are_not_told_by_an_engine_that_does_not_know_them(tmp_path: Path) -> None:
+    container = Container({"/d": (stat(mode=DIRECTORY | 0o755), archive(("d", None)))}, dialect=PODMAN)
+    found = container.fetch("/d", tmp_path / "d", limit=5)
+    assert found is not None
+    assert found.owners == {}
 
 
 def test_a_link_at_the_top_leads_to_what_the_engine_says_but_once(tmp_path: Path) -> None:

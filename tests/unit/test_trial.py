@@ -304,6 +304,11 @@ def test_a_result_has_what_was_guaranteed_and_what_was_allowed(bench: Bench) -> 
     )
     bench.config.clear()
     assert bench.run().resources == Resources(sandbox="docker")
+    bench.config["usual_headroom"] = 3.0
+    result = bench.run(environment={"cpus": 2})
+    assert result.resources == Resources(sandbox="docker", cpus=Amount(request=2, limit=6))
+    assert result.signature is not None
+    assert result.signature.parts["headroom"] == "3"
 
 
 @both_places

@@ -14,6 +14,7 @@ from pytest_benchjobs.model.scenario import (
     HealthCheck,
     ScorerSpec,
 )
+from pytest_benchjobs.sandbox.providers import usual_headroom
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.settings.defaults import DEFAULT_AGENT_TIMEOUT
 from pytest_benchjobs.trial.limits import Limits
@@ -104,3 +105,27 @@ def test_a_container_lives_for_all_it_may_take_and_five_minutes(multiplier: floa
     collecting = ScorerSpec(name="three", type="harbor", path=Path("/tests"), timeout=3000.0, params=hooks)
     limits = _limits(plain, {**scenario, "scorers": (collecting,)}, timeout_multiplier=multiplier)
     assert limits.deadline(kinds) == (took + 15) * multiplier + 300
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "given", "numbers", "harbor", "headroom"),
+    [
+        ("docker", None, {"cpus": 1.0}, False, 1.0),
+        ("docker", 2.0, {"cpus": 1.0}, False, 2.0),
+        ("of another package", None, {"cpus": 1.0}, False, 1.0),
+        ("kubernetes", None, {"cpus": 1.0}, False, 3.0),
+        ("kubernetes", None, {"memory": 1 << 20}, False, 3.0),
+        ("kubernetes", 1.0, {"cpus": 1.0}, False, 1.0),
+        ("kubernetes", None, {}, False, 1.0),
+        ("kubernetes", None, {"cpus": 1.0, "cpus_request": 0.5}, False, 1.0),
+        ("kubernetes", None, {"cpus": 1.0}, True, 1.0),
+        ("kubernetes", 2.0, {"cpus": 1.0}, True, 2.0),
+    ],
+)
+def test_what_one_number_is_multiplied_by_is_usual_where_the_trial_runs(
+    tmp_path: Path, sandbox: str, given: float | None, numbers: dict[str, Any], harbor: bool, headroom: float
+) -> None:
+    source = tmp_path if harbor else tmp_path / "a.bench.yaml"
+    environment = Environment(image="x", **numbers)
+    config = {"usual_headroom": usual_headroom(sandbox)} if given is None else {"headroom": given}
+    assert _limits(environment, {"source": source}, **config).headroom == headroom

@@ -18,7 +18,7 @@ from pytest_benchjobs.model.image import ImageSize
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.report.documents.images import ImageTotal, totals
+from pytest_benchjobs.report.documents.plan import ImageTotal, totals
 from pytest_benchjobs.sandbox.docker import image_record as record_module
 from pytest_benchjobs.sandbox.docker import registry as registry_module
 from pytest_benchjobs.sandbox.docker.image_budget import ImageBudget, Urgency

@@ -64,8 +64,7 @@ def write_steps(
 ) -> int:
     """Write the trajectory of an agent from its calls `after` a byte, where earlier turns end; returns where they end.
 
-    Raises:
-        OSError: a file cannot be read or written.
+    Raises OSError: a file cannot be read or written.
     """
     with calls.open("rb") as source, trajectory.open("wb") as target:
         written = Trajectory(target, agent, version, model)

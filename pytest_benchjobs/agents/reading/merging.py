@@ -20,8 +20,7 @@ _NOTES = 4000
 def merge_trajectories(parts: Iterable[Path], target: Path) -> None:
     """Write the steps of several trajectories into one, numbered from the first to the last.
 
-    Raises:
-        OSError: one cannot be read, or the result cannot be written.
+    Raises OSError: one cannot be read, or the result cannot be written.
     """
     merged = _Merged()
     with target.open("wb") as file:

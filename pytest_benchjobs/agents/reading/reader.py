@@ -119,11 +119,7 @@ def _read(log: Path, reader: Reader, trajectory: Trajectory) -> Said:
 
 
 def events(file: BinaryIO) -> Iterator[Event | Noise | Gap]:
-    """Events of a log, in order. An event is an object with a text `type`.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Events of a log, in order. An event is an object with a text `type`. Raises OSError: it cannot be read."""
     while line := file.readline(LINE_LIMIT):
         if len(line) == LINE_LIMIT and not line.endswith(b"\n"):
             yield Gap(len(line) + _rest(file))

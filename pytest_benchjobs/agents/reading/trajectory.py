@@ -171,8 +171,7 @@ class _Open:
 class Trajectory:
     """Writes a trajectory while the agent's output is read. At most one step is in memory.
 
-    Raises:
-        OSError: from every method that writes.
+    Raises OSError: from every method that writes.
     """
 
     def __init__(

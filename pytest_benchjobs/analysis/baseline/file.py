@@ -38,8 +38,7 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
 
     `name` is the spec as given, `judged` the id of the judged job.
 
-    Raises:
-        InputError: it is none of them, damaged, or the job that is judged.
+    Raises InputError: it is none of them, damaged, or the job that is judged.
     """
     if is_directory(path):
         record, rows, notes = _bundle(path)

@@ -34,7 +34,7 @@ from ...store.baselines import near
 from ...store.checked import checked
 from ...store.reader import HistoryReader
 from ...store.results import LAST, find_job
-from ...store.text import one_line
+from ...store.text import one_line, quoted
 from ..sides import Side, cut_short, doubled, gone_of, side, two_tasks
 from .candidates import branch_jobs, last_job
 from .file import side_of_file
@@ -83,8 +83,7 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
 
     `flag` is the option that declares a first run.
 
-    Raises:
-        InputError: it is missing.
+    Raises InputError: it is missing.
     """
     if found.side is not None or not gate.names_baseline:
         return found
@@ -103,8 +102,7 @@ def with_anchor(
 ) -> Resolved | None:
     """Return the baseline of `gate` with its anchor, by a function that resolves a spec; None if none is named.
 
-    Raises:
-        InputError: one is missing, and the job is not declared a first run.
+    Raises InputError: one is missing, and the job is not declared a first run.
     """
     if gate.baseline is None:
         return None
@@ -117,11 +115,7 @@ def with_anchor(
 
 
 def parse_spec(text: str) -> Spec:
-    """Parse a SPEC, without looking up the baseline.
-
-    Raises:
-        InputError: it is not a valid spec.
-    """
+    """Parse a SPEC, without looking up the baseline. Raises InputError: it is not a valid spec."""
     text = text.strip()
     if text in ("last", "none"):
         return Spec("last" if text == "last" else "none")
@@ -131,32 +125,28 @@ def parse_spec(text: str) -> Spec:
     value = value.strip()
     if kind not in _KINDS:
         raise InputError(
-            f"baseline {_quoted(text)}: there is no {_quoted(kind)};{did_you_mean(kind, _KINDS)} use {FORMS}"
+            f"baseline {quoted(text)}: there is no {quoted(kind)};{did_you_mean(kind, _KINDS)} use {FORMS}"
         )
     if not value:
-        raise InputError(f"baseline {_quoted(text)}: a name is missing after the colon; use {FORMS}")
+        raise InputError(f"baseline {quoted(text)}: a name is missing after the colon; use {FORMS}")
     if kind != "branch":
         return Spec("job" if kind == "job" else "file", value)
     match = _BRANCH.match(value)
     pool = int(match["pool"] or 1) if match else 0
     if match is None or not 1 <= pool <= _MOST:
         raise InputError(
-            f"baseline {_quoted(text)}: use branch:NAME or branch:NAME~M, with M jobs to pool, 1 to {_MOST}"
+            f"baseline {quoted(text)}: use branch:NAME or branch:NAME~M, with M jobs to pool, 1 to {_MOST}"
         )
     return Spec("branch", match["branch"], pool)
 
 
 def checked_name(text: str) -> str:
-    """Check the name of a baseline.
-
-    Raises:
-        InputError: it is not a valid name.
-    """
+    """Check the name of a baseline. Raises InputError: it is not a valid name."""
     try:
         return _NAME.validate_python(text)
     except ValidationError:
         raise InputError(
-            f"{_quoted(text)} is not a valid baseline name: letters, digits, '.', '_', '+', '=' and '-', "
+            f"{quoted(text)} is not a valid baseline name: letters, digits, '.', '_', '+', '=' and '-', "
             f"beginning with a letter or digit; a baseline may also be given as {FORMS.partition(', ')[2]}"
         ) from None
 
@@ -175,8 +165,7 @@ def resolve(
     `history` is that of `directory`. The repository is around `root`, and relative paths are below it. `job` is the
     judged job (None: any), and `benchmarks` names those it is going to run, while the history has no trial of it.
 
-    Raises:
-        InputError: the spec or the file is wrong, or the job does not exist.
+    Raises InputError: the spec or the file is wrong, or the job does not exist.
     """
     parsed = parse_spec(spec)
     if parsed.kind == "none":
@@ -202,8 +191,7 @@ def resolve(
 def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
     """Read a baseline from a `baseline.json`, the directory of a job, or a `report.json`.
 
-    Raises:
-        InputError: the file is damaged, or is that of the job `judged`.
+    Raises InputError: the file is damaged, or is that of the job `judged`.
     """
     if not path.exists():
         return Resolved(None, f"there is no file {one_line(str(path), 300)}{_near_file(path)}")
@@ -292,7 +280,7 @@ def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
         if isinstance(git := record.reproducibility.get("git"), dict)
     } - {"None", branch}
     close = difflib.get_close_matches(branch, sorted(branches), 1)
-    hint = f". Did you mean branch {_quoted(close[0])}?" if close else ""
+    hint = f". Did you mean branch {quoted(close[0])}?" if close else ""
     return f"there is no matching completed job of branch {shown}", hint
 
 
@@ -302,7 +290,7 @@ def _near_file(path: Path) -> str:
     with contextlib.suppress(OSError):
         names = sorted(each.name for each in itertools.islice(path.parent.iterdir(), _FILES))
     close = difflib.get_close_matches(path.name, names, 1)
-    return f". Did you mean {_quoted(str(path.with_name(close[0])))}?" if close else ""
+    return f". Did you mean {quoted(str(path.with_name(close[0])))}?" if close else ""
 
 
 def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
@@ -322,7 +310,3 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
 
 def _more(listed: Sequence[str]) -> str:
     return f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-
-
-def _quoted(text: str) -> str:
-    return repr(one_line(text, 80))

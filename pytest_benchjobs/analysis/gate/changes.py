@@ -10,7 +10,7 @@ from ...model.gate import Change
 from ...model.known_failure import Known, KnownMode
 from ...model.numbers import mean
 from ..pairing import Pair
-from ..statistics import benjamini_hochberg
+from ..statistics.multiple import benjamini_hochberg
 from .groups import is_critical
 from .scenario_rules import chances
 

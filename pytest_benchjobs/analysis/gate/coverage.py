@@ -54,11 +54,19 @@ def coverage(
         if not any(one.fits(*key) for key in (*missing, *changed))
     ]
     found = [_lost(lost, before, now, back)] if lost else []
-    if replaced:
-        found.append(_replaced(replaced, before))
-    skipped = unexpected(_mostly_skipped(pairing, before, now, rules))
-    if skipped:
-        found.append(_report(skipped, before, *_about_skipped(skipped)))
+    for keys, are, remain in (
+        (replaced, "changed", "more than remain comparable"),
+        (
+            unexpected(_mostly_skipped(pairing, before, now, rules)),
+            "are skipped as known failures",
+            "more than remain",
+        ),
+    ):
+        if keys:
+            listed = sorted({key[:2] for key in keys})
+            named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
+            what = f"{words.count(len(listed), 'scenario')} {are} ({named}), {remain}"
+            found.append(_report(keys, before, what, f"scenario={one_line(listed[0][1], 100)}"))
     return found, notes
 
 
@@ -87,13 +95,6 @@ def _mostly_skipped(pairing: Pairing, before: Side, now: Side, rules: Sequence[R
             skipped.setdefault((cell.benchmark, cell.agent), []).append(old.key)
     left = Counter((pair.now.benchmark, pair.now.agent) for pair in pairing.pairs)
     return [key for place, keys in skipped.items() if len(keys) > left[place] for key in keys]
-
-
-def _about_skipped(keys: Sequence[Key]) -> tuple[str, str]:
-    listed = sorted({key[:2] for key in keys})
-    named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
-    what = f"{words.count(len(listed), 'scenario')} are skipped as known failures ({named}), more than remain"
-    return what, f"scenario={one_line(listed[0][1], 100)}"
 
 
 def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bool:
@@ -144,10 +145,3 @@ def _lost(lost: Sequence[Key], before: Side, now: Side, back: Mapping[str, str])
         cure = cure or f"scenario={one_line(rest[0][1], 100)}"
     hints = "".join(elsewhere(label, now.agents) for label in agents)
     return _report(lost, before, f"the job did not run {', '.join(parts)} of the baseline{hints}", cure)
-
-
-def _replaced(changed: Sequence[Key], before: Side) -> RuleReport:
-    listed = sorted({key[:2] for key in changed})
-    named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
-    what = f"{words.count(len(listed), 'scenario')} changed ({named}), more than remain comparable"
-    return _report(changed, before, what, f"scenario={one_line(listed[0][1], 100)}")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from ...model.gate import Rule, RuleReport
-from ..statistics import holm
+from ..statistics.multiple import holm
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

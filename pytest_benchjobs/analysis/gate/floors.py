@@ -9,7 +9,8 @@ from ...model.gate import GateVerdict, Rule, RuleReport
 from ...model.numbers import mean
 from ...model.scenario import GradeIn
 from ..sides import PLACES, Cell
-from ..statistics import clopper_pearson, mean_interval
+from ..statistics.intervals import clopper_pearson
+from ..statistics.inversion import mean_interval
 from . import words
 from .groups import Group, nothing, select
 from .measure import clusters_of, passes

@@ -65,8 +65,7 @@ def judge_job(
     judge. `where` is the option by which commands find the results directory. `wrong` is why the rows are not those
     that the job ended with, and `notes` are about them.
 
-    Raises:
-        InputError: the job has not ended.
+    Raises InputError: the job has not ended.
     """
     if not record.status.ended:
         raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")

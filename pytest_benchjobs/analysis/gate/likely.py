@@ -9,40 +9,19 @@ from pathlib import PurePosixPath
 
 from ...model.numbers import difference, mean
 from ...store.text import one_line
-from ..pairing import Pair
 from ..sides import Cell
-from ..statistics import Alike, alike
+from ..statistics.intervals import Alike, alike
 from ..trials import grouped
 from . import words
 from .groups import Group
 
 _CLEAR = 0.01  # p by which a correlation is no accident
 _FEWEST = 3  # groups of two scenarios or more that tell one
-_BEGINNING = re.compile(r"^(.+?)[/._-]")
-
-
-def _by_tags(cell: Cell) -> str:
-    return ", ".join(sorted(cell.tags))
-
-
-def _by_beginning(cell: Cell) -> str:
-    found = _BEGINNING.match(cell.scenario)
-    return cell.scenario if found is None else found[1]
-
-
-def _by_file(cell: Cell) -> str:
-    return cell.file or ""
-
-
-def _by_directory(cell: Cell) -> str:
-    return str(PurePosixPath(cell.file).parent) if cell.file else ""
-
-
 _WAYS: dict[str, Callable[[Cell], str]] = {
-    "of the same tags": _by_tags,
-    "of one file": _by_file,
-    "of one directory": _by_directory,
-    "with ids that begin alike": _by_beginning,
+    "of the same tags": lambda cell: ", ".join(sorted(cell.tags)),
+    "of one file": lambda cell: cell.file or "",
+    "of one directory": lambda cell: str(PurePosixPath(cell.file).parent) if cell.file else "",
+    "with ids that begin alike": lambda cell: re.split(r"(?<=.)[/._-]", cell.scenario, maxsplit=1)[0],
 }
 
 
@@ -56,20 +35,17 @@ def likely_clusters(groups: Sequence[Group]) -> Iterator[str]:
             continue
         likely: list[tuple[float, str, dict[str, list[float]], Alike]] = []
         for what, of in _WAYS.items():
-            named = [(of(pair.now), _change(pair)) for pair in group.pairs]
-            kinds = grouped(named, operator.itemgetter(0))
+            kinds = grouped(group.pairs, lambda pair, of=of: of(pair.now))  # type: ignore[misc]
             several = {
-                name: [change for _, change in some] for name, some in kinds.items() if name and len(some) > 1
+                name: [difference(mean(one.before.scores), mean(one.now.scores)) for one in some]
+                for name, some in kinds.items()
+                if name and len(some) > 1
             }
             found = alike(list(several.values())) if len(several) >= _FEWEST else None
             if found is not None and found.p_value < _CLEAR / len(_WAYS):
                 likely.append((found.p_value, what, several, found))
         if likely:
             yield _told(group, *min(likely, key=operator.itemgetter(0))[1:])
-
-
-def _change(pair: Pair) -> float:
-    return difference(mean(pair.before.scores), mean(pair.now.scores))
 
 
 def _told(group: Group, what: str, several: dict[str, list[float]], found: Alike) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ...model.gate import SIDE_A, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport, Unit
 from ...model.numbers import difference, mean
-from ..statistics import FEWEST, needed
+from ..statistics.power import FEWEST, needed
 from . import words
 from .family import Found, Tested
 from .groups import Group, nothing, select

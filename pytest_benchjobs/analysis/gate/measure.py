@@ -16,7 +16,10 @@ from ...model.numbers import difference, mean
 from ..attempts import pass_at_k, pass_hat_k
 from ..pairing import Pair
 from ..sides import Cell
-from ..statistics import Aim, Interval, Units, bounds, detectable_drop, mcnemar, permutation
+from ..statistics.intervals import Interval
+from ..statistics.inversion import Units, bounds
+from ..statistics.paired import mcnemar, permutation
+from ..statistics.power import Aim, detectable_drop
 from . import words
 from .words import AMOUNTS, UNITS
 

@@ -14,7 +14,8 @@ from ...model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundRepo
 from ...model.numbers import mean
 from ..pairing import Pair, pair
 from ..sides import Key, Side
-from ..statistics import holm, look
+from ..statistics.multiple import holm
+from ..statistics.sequential import look
 from ..trials import grouped
 from . import words
 from .changes import changes

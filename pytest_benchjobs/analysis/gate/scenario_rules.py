@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport
 from ..pairing import Pair
-from ..statistics import fisher, holm
+from ..statistics.intervals import fisher
+from ..statistics.multiple import holm
 from . import words
 from .family import Found, Tested
 from .groups import CRITICAL, Group, is_critical, nothing, select

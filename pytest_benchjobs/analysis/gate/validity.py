@@ -8,7 +8,7 @@ from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport
 from ...model.numbers import difference
 from ..pairing import Pairing
 from ..sides import QUARANTINE, Cell, Side
-from ..statistics import fisher
+from ..statistics.intervals import fisher
 from . import words
 from .floors import ERRORS, SAMPLES, errors, samples, too_many
 from .groups import Group, nothing, select

@@ -1,4 +1,4 @@
-"""Errors of a mean, the interval of a pass rate, and Student's t distribution, which the standard library lacks."""
+"""Errors of a mean, intervals and a test of pass rates, and the t distribution, which the standard library lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Hashable, Sequence
 from statistics import NormalDist
 
 from .numbers import finite, grouped
-from .rates import checked_count, checked_level
 
 _STEPS = 300  # steps of the continued fraction, far more than needed
 _TINY = 1e-300
@@ -32,8 +31,7 @@ def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None
 
     E. Miller, Adding Error Bars to Evals, 2024 (arXiv:2411.00640), section 2.2.
 
-    Raises:
-        ValueError: a value is not a finite number, or `clusters` has another length.
+    Raises ValueError: a value is not a finite number, or `clusters` has another length.
     """
     numbers = finite(values)
     groups = None if clusters is None else grouped(numbers, clusters)
@@ -55,8 +53,7 @@ def clopper_pearson(passed: int, n: int, level: float = 0.95) -> tuple[float, fl
     For independent attempts: of one scenario, or one of each scenario. C. J. Clopper and E. S. Pearson, Biometrika 26,
     1934: it covers the rate at the level or more often whatever the rate is, also at 0.99 of 20 attempts.
 
-    Raises:
-        ValueError: not 0 <= passed <= n, or the level is not between 0 and 1.
+    Raises ValueError: not 0 <= passed <= n, or the level is not between 0 and 1.
     """
     checked_count(passed, n)
     half = (1 - checked_level(level)) / 2
@@ -166,3 +163,34 @@ def _fraction(a: float, b: float, x: float) -> float:
         if abs(c * d - 1) < 1e-16:
             break
     return value
+
+
+def fisher(before_passed: int, before_n: int, now_passed: int, now_n: int) -> float:
+    """Fisher's exact test, one-sided: p of "attempts pass less often now", of one scenario. 1 when a side has none.
+
+    R. A. Fisher, J. R. Stat. Soc. 85, 1922: the hypergeometric chance of no more passes now than were seen, with
+    all passes of both sides dealt at random.
+
+    Raises ValueError: not 0 <= passed <= n on a side.
+    """
+    checked_count(before_passed, before_n)
+    checked_count(now_passed, now_n)
+    passed, n = before_passed + now_passed, before_n + now_n
+    fewest = max(0, passed - before_n)
+    ways = sum(
+        math.comb(now_n, some) * math.comb(before_n, passed - some) for some in range(fewest, now_passed + 1)
+    )
+    return ways / math.comb(n, passed)
+
+
+def checked_level(level: float) -> float:
+    """The level itself. Raises ValueError: it is not between 0 and 1."""
+    if not 0 < level < 1:
+        raise ValueError(f"level {level:g}: a confidence level is between 0 and 1, 0.95 for instance")
+    return level
+
+
+def checked_count(passed: int, n: int) -> None:
+    """Raise ValueError if this number of n attempts cannot have passed."""
+    if not 0 <= passed <= n:
+        raise ValueError(f"{passed} of {n} attempts passed: needs 0 <= passed <= n")

@@ -24,9 +24,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 
-from .intervals import Interval, t_cdf
+from .intervals import Interval, checked_level, t_cdf
 from .numbers import finite, grouped
-from .rates import checked_level
 
 _BINS = 200  # of values that all differ: they lose a thousandth of a deviation
 _CLEAR = 1e-4  # p below which a permutation test says no more than that
@@ -166,8 +165,7 @@ def mean_interval(
 ) -> Interval | None:
     """Return the interval of the mean of values from 0 to 1; None for fewer than two values, or clusters.
 
-    Raises:
-        ValueError: a value is not a finite number, or the level is not between 0 and 1.
+    Raises ValueError: a value is not a finite number, or the level is not between 0 and 1.
     """
     checked_level(level)
     if len(values if clusters is None else set(clusters)) < 2:

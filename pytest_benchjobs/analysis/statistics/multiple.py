@@ -14,8 +14,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Calling those below alpha real is wrong about any of them with a chance of at most alpha, however they depend on
     each other. S. Holm, Scand. J. Stat. 6, 1979.
 
-    Raises:
-        ValueError: one is not within [0, 1].
+    Raises ValueError: one is not within [0, 1].
     """
     found = probabilities(p_values)
     adjusted: dict[float, float] = {}
@@ -32,8 +31,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     Of those below q, a share of at most q is expected to be wrong, for tests that are independent or depend
     positively: a list to look at, not a gate. Y. Benjamini and Y. Hochberg, J. R. Stat. Soc. B 57, 1995.
 
-    Raises:
-        ValueError: one is not within [0, 1].
+    Raises ValueError: one is not within [0, 1].
     """
     found = probabilities(p_values)
     adjusted: dict[float, float] = {}

@@ -43,9 +43,8 @@ def permutation(
     stratified: P. Good, Permutation, Parametric and Bootstrap Tests of Hypotheses, 2005, section 3.7; the exact count:
     Pagano and Tritchler, J. Am. Stat. Assoc. 78, 1983.
 
-    Raises:
-        ValueError: a score is not a finite number, a scenario has no attempts on a side, or the sides or `clusters`
-            differ in length.
+    Raises ValueError: a score is not a finite number, a scenario has no attempts on a side, or the sides or `clusters`
+    differ in length.
     """
     if len(before) != len(now):
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
@@ -147,8 +146,7 @@ def mcnemar(broke: int, fixed: int) -> float:
 
     Q. McNemar, Psychometrika 12, 1947; exact as in Fagerland, Lydersen and Laake, BMC Med. Res. Methodol. 13:91, 2013.
 
-    Raises:
-        ValueError: a count is negative.
+    Raises ValueError: a count is negative.
     """
     if broke < 0 or fixed < 0:
         raise ValueError(f"{broke} broke and {fixed} fixed: counts cannot be negative")

@@ -70,8 +70,7 @@ def detectable_drop(
 
     Miller 2024 (arXiv:2411.00640), section 5; the general form is Cohen, Statistical Power Analysis, 1988, chapter 2.
 
-    Raises:
-        ValueError: a score is not a finite number, or the sides differ in length.
+    Raises ValueError: a score is not a finite number, or the sides differ in length.
     """
     if len(before) != len(now):
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
@@ -278,8 +277,7 @@ def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> 
     `detectable` is the drop that these scenarios and attempts detect, by `detectable_drop`; it falls with the square
     root of either. Attempts are made on both sides.
 
-    Raises:
-        ValueError: a drop is not a positive number.
+    Raises ValueError: a drop is not a positive number.
     """
     finite([drop, detectable])
     if drop <= 0 or detectable <= 0:

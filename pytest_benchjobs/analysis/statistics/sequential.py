@@ -84,9 +84,8 @@ def look(
     power: D. J. Spiegelhalter, L. S. Freedman and P. R. Blackburn, Control. Clin. Trials 7, 1986. Certain ends are the
     deterministic curtailment of Alling, J. Am. Stat. Assoc. 58, 1963.
 
-    Raises:
-        ValueError: a score is not within [0, 1], a scenario has no attempts on a side, the sides differ in length,
-            alpha is not between 0 and 1, or not 1 <= round <= rounds.
+    Raises ValueError: a score is not within [0, 1], a scenario has no attempts on a side, the sides differ in length,
+    alpha is not between 0 and 1, or not 1 <= round <= rounds.
     """
     for scores in (*before, *now):
         if not all(-1e-9 <= one <= 1 + 1e-9 for one in finite(scores)):

@@ -1,10 +1,13 @@
-"""Documents about benchmarks: of `benchmarks`, `check` and `calibrate`."""
+"""Documents about benchmarks: of `benchmarks`, the catalogue among them, `check` and `calibrate`."""
 
 from __future__ import annotations
 
-from ...analysis.calibration import Pattern, Status
+import datetime
+
+from ...analysis.calibration import BenchmarkCalibration
 from ...analysis.soundness import Verdict
 from ...model.base import Model
+from ...sources.catalogue.verdicts import Verdicts
 from . import Document
 
 
@@ -81,26 +84,57 @@ class CheckDocument(Document):
     """Mistakes in what is written, for which nothing was run."""
 
 
-class BenchmarkCalibration(Model):
-    """Scores of a benchmark for agents whose results are certain."""
-
-    benchmark: str
-    status: Status
-    suspicious: bool
-    """True if something is wrong with the benchmark."""
-    why: str
-    """Explanation in one line."""
-    scores: dict[str, float]
-    """Agent with certain results -> mean score."""
-    mismatches: tuple[str, ...]
-    """`scenario [agent]` of results that differ from the certain ones."""
-    pattern: Pattern
-    """Lowest and highest mean score of all other agents."""
-    agents: int
-    """Number of scenarios."""
-
-
 class CalibrationDocument(Document):
     """`benchjobs calibrate`."""
 
     benchmarks: tuple[BenchmarkCalibration, ...]
+
+
+class CatalogueItem(Model):
+    """A benchmark that is known by name."""
+
+    name: str
+    version: str | None
+    title: str
+    aliases: tuple[str, ...] = ()
+    scenarios: int | None
+    """Number of scenarios according to its authors; null: unknown."""
+    fetched: bool | None
+    """True if all of it is on this machine; null: there is nothing to fetch."""
+    here: int | None = None
+    """Number of its scenarios on this machine."""
+
+
+class CatalogueDocument(Document):
+    """`benchjobs benchmarks list`."""
+
+    benchmarks: tuple[CatalogueItem, ...]
+
+
+class CatalogueEntryDocument(Document):
+    """`benchjobs benchmarks show`."""
+
+    benchmark: CatalogueItem
+    homepage: str = ""
+    licence: str = ""
+    environment: str = ""
+    scoring: str = ""
+    attempts: int = 1
+    confidential: bool = False
+    gated: str | None = None
+    origins: tuple[str, ...] = ()
+    parameters: dict[str, str] = {}
+    """Parameters by which a job says what the benchmark consists of -> their meaning."""
+    exceptions: dict[str, str] = {}
+    """Scenarios known to be broken -> the reason."""
+    published: dict[str, float] = {}
+    directory: str | None = None
+    trouble: str | None = None
+    """Reason why the fetched directory cannot be used."""
+    origin: str | None = None
+    """Source it was fetched from."""
+    fetched_at: datetime.datetime | None = None
+    bytes: int | None = None
+    checked: Verdicts | None = None
+    run: str = ""
+    """Command that runs the benchmark."""

@@ -5,42 +5,15 @@ from __future__ import annotations
 import datetime
 from typing import Any, ClassVar
 
+from ...analysis.attempts import AtK
 from ...analysis.live import Flying
+from ...analysis.scenarios import VerdictFigures
 from ...model.base import Model
 from ...model.job import JobConfig
 from ...model.metric import Metric
 from ...store.rows import RunHead
 from . import Document, mirror, renamed
 from .jobs import JobTotals, Reason
-
-
-class AtK(Model):
-    """Unbiased estimates for k attempts, from all attempts; means over scenarios."""
-
-    k: int
-    pass_at_k: float | None
-    """Chance that at least one of k attempts passes. null: no scenario has k attempts that passed or failed."""
-    pass_hat_k: float | None
-    """Chance that all of k attempts pass: pass^k."""
-    scenarios: int
-    """Scenarios with k attempts that passed or failed; the others do not count."""
-
-
-class VerdictFigures(Model):
-    """Counts of scenarios by verdict, where the attempt policy makes one verdict of several attempts."""
-
-    total: int
-    passed: int
-    failed: int
-    partial: int
-    """Failed scenarios with a mean score above 0."""
-    zero: int
-    """Failed scenarios with a mean score of 0."""
-    error: int
-    """Scenarios without a verdict: errors or missing attempts might have changed it."""
-    skipped: int
-    mean_score: float | None
-    """Mean over the scenarios that passed or failed, each with the mean of its attempts."""
 
 
 class Figures(Model):

@@ -48,6 +48,8 @@ _SHORTEST_SECRET = 4
 _TARGET = "image"
 # Python 3.11.0 to 3.11.3 know no filters.
 _AS_WRITTEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
+_GONE = re.compile(r"ERROR: (.*\bUnavailable\b|context deadline exceeded$)")
+"""What buildx says last where the builder did not live to see the end."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -199,30 +201,23 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check
 
     A failed build is an `ImageBuildFailed` with the last lines of output, or a `DiskFull`.
     """
-    one = _Build(engine, recipe, tag, time.monotonic() + timeout, check)
-    builder = one.buildx if _has_buildx() else one.classic
-    try:
-        with recipe.archive() as archive:
-            for pause in (*PAUSES, None):
-                archive.seek(0)
-                one.tail.clear()
-                try:
-                    return builder(archive)
-                except (EngineLost, _Unexplained):
-                    # Steps that were done come from the builder's cache.
-                    if pause is None or time.monotonic() > one.deadline:
-                        raise
-                    rest(pause, check)
-                finally:
-                    one.take("\n")
-    except TimeoutError:
-        reason = f"did not end within {timeout:g} s"
-    except _Failed as error:
-        reason = recipe.redact(str(error))
-    if reason in DISK_FULL:
-        raise DiskFull(f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}")
-    shown = "\n".join(one.tail)
-    raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint)
+    one = _Build(recipe, tag, time.monotonic() + timeout, check)
+    if has_buildx():
+        one.complete(lambda archive: one.buildx(archive, engine.environment(), "--load"), timeout)
+    else:
+        one.complete(lambda archive: one.classic(archive, engine), timeout)
+
+
+def build_and_push(
+    variables: Mapping[str, str], recipe: Recipe, name: str, platform: str, timeout: float, check: Check
+) -> None:
+    """Build `recipe` for a platform by the builder that `variables` name to buildx, and push it as `name`.
+
+    Raises what `build` does, and EngineLost: the builder went away, also when it was tried again.
+    """
+    one = _Build(recipe, name, time.monotonic() + timeout, check)
+    options = "--push", "--set", f"{_TARGET}.platform={platform}"
+    one.complete(lambda archive: one.buildx(archive, variables, *options), timeout)
 
 
 class _Failed(Exception):
@@ -237,7 +232,6 @@ class _Unexplained(_Failed):
 class _Build:
     """A build by one builder or the other, and the last lines that it printed."""
 
-    engine: Engine
     recipe: Recipe
     tag: str
     deadline: float
@@ -245,10 +239,40 @@ class _Build:
     tail: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     _part: str = ""
 
-    def classic(self, archive: IO[bytes]) -> None:
+    def complete(self, work: Callable[[IO[bytes]], None], timeout: float) -> None:
+        """Build by `work`, which is given the context, within `timeout` seconds."""
+        recipe = self.recipe
+        try:
+            with recipe.archive() as archive:
+                for pause in (*PAUSES, None):
+                    archive.seek(0)
+                    self.tail.clear()
+                    try:
+                        return work(archive)
+                    except (EngineLost, _Unexplained):
+                        # Steps that were done come from the builder's cache.
+                        if pause is None or time.monotonic() > self.deadline:
+                            raise
+                        rest(pause, self.check)
+                    finally:
+                        self.take("\n")
+        except TimeoutError:
+            reason = f"did not end within {timeout:g} s"
+        except _Failed as error:
+            reason = recipe.redact(str(error))
+        if reason in DISK_FULL:
+            raise DiskFull(
+                f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}"
+            )
+        shown = "\n".join(self.tail)
+        raise ImageBuildFailed(
+            f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint
+        )
+
+    def classic(self, archive: IO[bytes], engine: Engine) -> None:
         """Use the engine's own builder. It gives up when we hang up."""
         lines = hear(
-            self.engine,
+            engine,
             lambda client: client.build(
                 fileobj=archive,
                 custom_context=True,
@@ -281,8 +305,8 @@ class _Build:
         except BROKEN as error:
             raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
 
-    def buildx(self, archive: IO[bytes]) -> None:
-        """Use BuildKit, which the engine offers to its command line only.
+    def buildx(self, archive: IO[bytes], variables: Mapping[str, str], *options: str) -> None:
+        """Use BuildKit by its command line, to which `variables` name an engine or a builder.
 
         Build arguments go by a file. On the command line everybody could read them, and in the environment a `PATH`,
         `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run its code here.
@@ -299,16 +323,19 @@ class _Build:
                     "docker",
                     "buildx",
                     "bake",
-                    "--load",
+                    *options,
                     "--progress=plain",
                     "--file",
                     "definition.json",
                     _TARGET,
                 ],
                 directory,
-                {**environment_without_keys(), **self.engine.environment()},
+                {**environment_without_keys(), **variables},
             )
             if status != 0:
+                self.take("\n")
+                if self.tail and _GONE.match(self.tail[-1]):
+                    raise EngineLost(f"BuildKit went away during a build: {self.tail[-1]}")
                 raise _Failed(f"docker buildx exited with status {status}")
 
     def run(self, argv: Sequence[str], directory: Path, env: Mapping[str, str]) -> int | None:
@@ -350,7 +377,8 @@ def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
 
 
 @functools.cache
-def _has_buildx() -> bool:
+def has_buildx() -> bool:
+    """Return True if `docker buildx` is here, which takes no engine."""
     try:
         return not subprocess.run(
             ["docker", "buildx", "version"], capture_output=True, check=False, timeout=20

@@ -32,7 +32,7 @@ from ...model.errors import (
     InfrastructureError,
     OutputLost,
 )
-from ...system.cutting import beginning_of
+from ...system.cutting import on_one_line
 from .answers import PAUSES, Call, Kind, Meaning, State, Subject, meaning
 from .words import DISK_FULL, OWN_FAULT
 
@@ -88,7 +88,7 @@ class Refusal:
     """There was a connection, which broke."""
 
     def __str__(self) -> str:
-        told = beginning_of(" ".join(self.words.split()), _SHOWN) or "no reason given"
+        told = on_one_line(self.words, _SHOWN) or "no reason given"
         return told if self.status is None else f"{self.status}: {told}"
 
 

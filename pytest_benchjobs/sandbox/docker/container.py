@@ -25,6 +25,7 @@ from ...model.errors import (
 )
 from ...model.scenario import Network
 from ..command_timeout import Drained, wait_fairly
+from ..door import is_ours
 from ..entrypoint import Entrypoint
 from ..inside import CannotAct, Inside
 from ..paths import DEFAULT_PATH, is_below
@@ -39,7 +40,7 @@ from .keeping import commit, packed, unpack
 from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, stat_of
 from .network import Joinable, in_network
 from .processes import Process, Processes, send
-from .running import NOT_STARTED, Held, run_program
+from .running import NOT_STARTED, Death, Held, run_program
 from .services import EngineServices
 from .storage import nanoseconds
 from .transfer import EngineContainer
@@ -60,7 +61,6 @@ _TIDYING = 5.0
 _ENDING = 30.0
 _MARGIN = 1.0
 """Seconds before a container says that it was created: file systems read their clock now and then."""
-_PROXY_DOOR = 20.0
 _ACCOUNTS = {"/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "/etc/group": b"root:x:0:\n"}
 _ACCOUNTS_LIMIT = 4 << 20
 
@@ -85,17 +85,6 @@ class _Command:
         """True if our program can run it as the engine would."""
         with_more = (self.stdin, self.stopping, self.silent) != (None, None, None)
         return not with_more and "/" in self.argv[0] and self.user in ROOT
-
-    @property
-    def is_ours(self) -> bool:
-        """True if it runs nothing but our program: a door becomes the agent, and a scorer has more started."""
-        name, mode, more = self.argv[0], self.argv[1:3], self.argv[4:]
-        return name == PROGRAM and mode != ("serve", "scorer") and not (mode[:1] == ("door",) and more)
-
-    @property
-    def door(self) -> str | None:
-        """Path of the socket that a door connects with, if it is a door."""
-        return self.argv[3] if self.argv[:2] == (PROGRAM, "door") else None
 
     def is_at_fault(self, words: str) -> bool:
         """Return True if the engine says that the command, its user or its directory is why it did not start.
@@ -145,9 +134,7 @@ class DockerSandbox(EngineContainer):
         super().__init__(services.engine, container, workdir)
         self._beside = beside
         self._proxy = proxy
-        self._relays = Relays(spec.relayed)
-        self._agent_worked = False
-        """True once something has run behind a door to the gateway."""
+        self._relays = Relays(self, spec.relayed, proxy)
         self._network: Network = spec.network
         self.image = image.record
         self._services = services
@@ -193,7 +180,7 @@ class DockerSandbox(EngineContainer):
             self._services.storage.add(self.id, self._spec.environment.storage, self._over_storage)
         if self._proxy is not None:
             self._proxy.allow(self._spec.allowed_hosts if self._network == "allowlist" else None)
-            self._proxy.join(self._run_proxy_door)
+            self._relays.join_proxy()
         if self._image.holes:
             unpack(self)
 
@@ -212,12 +199,13 @@ class DockerSandbox(EngineContainer):
         stdin: Stdin | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds."""
-        command = _Command(
-            tuple(argv), timeout, sink, stdout, user or self.user, workdir, env or {}, silent, stopping, stdin
-        )
         self._processes.forget_seen()
-        command = self._with_way_out(command)
-        if not command.is_ours:
+        argv = tuple(argv)
+        stopping = self._relays.before(argv, stopping)
+        command = _Command(
+            argv, timeout, sink, stdout, user or self.user, workdir, env or {}, silent, stopping, stdin
+        )
+        if not is_ours(argv):
             self._program = _Program.DOUBTED
         if self._inside is not None and command.is_plain:
             try:
@@ -243,30 +231,8 @@ class DockerSandbox(EngineContainer):
                 self._caller.note_again(f"start a command: {held.text}")
                 self._caller.rest(pause)
         held.release()
-        if command.door is not None and (broken := self._relays.broken) is not None:
-            raise broken
+        self._relays.after(argv)
         return ended
-
-    def _with_way_out(self, command: _Command) -> _Command:
-        """Have what carries the connections of a command, if anything has to; it ends when that is broken."""
-        worked = self._agent_worked
-        # What an agent has left may keep it from beginning: then the door says so, which is for the trial to judge,
-        # and a command without its proxy reaches nothing.
-        excused = (EngineError, EnvironmentFailed) if worked else ()
-        if command.door is not None:
-            self._agent_worked = worked or not command.is_ours
-            with contextlib.suppress(EnvironmentFailed):
-                self._relays.begin(self, command.door, trusted=not worked)
-        elif self._proxy is not None and not command.is_ours and self._relays.lacks(self._proxy.mount.target):
-            with contextlib.suppress(*excused):
-                self.ready_to_serve()
-                self._proxy.join(self._run_proxy_door)
-        stopping = command.stopping
-        if command.door is None or stopping is None:
-            return command
-        asked = stopping.requested
-        requested = lambda: asked() or self._relays.broken is not None  # noqa: E731
-        return dataclasses.replace(command, stopping=dataclasses.replace(stopping, requested=requested))
 
     def _exec_inside(self, inside: Inside, command: _Command) -> ExecResult:
         """Run a command below our program, as the engine would run it."""
@@ -467,7 +433,7 @@ class DockerSandbox(EngineContainer):
     def running(self) -> list[Process]:
         """Everything but the first process; nothing where an agent has ended the container from inside."""
         ours = (
-            frozenset[str]() if self._agent_worked else self._relays.commands
+            frozenset[str]() if self._relays.agent_worked else self._relays.commands
         )  # an agent may call itself so
         return [row for row in self._others() or [] if row.command not in ours]
 
@@ -484,6 +450,22 @@ class DockerSandbox(EngineContainer):
             patience = _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
             oom_kills = self._events.wait(self.id, "oom", ooms, patience) - ooms
         return dataclasses.replace(ended, exit_status=code, oom_kills=max(0, oom_kills))
+
+    def _death(self) -> Death:
+        seen = self._events.count(self.id, "die")
+
+        def status() -> tuple[int, int] | None:
+            nonlocal seen
+            if (deaths := self._events.count(self.id, "die")) <= seen:
+                return None
+            with self._calling():
+                state = self._engine.client.inspect_container(self.id)["State"]
+            seen = deaths  # of one that was started anew the event may come late
+            if state["Running"] or state["ExitCode"] != _KILLED:
+                return None
+            return _KILLED, 0
+
+        return status
 
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
@@ -509,8 +491,7 @@ class DockerSandbox(EngineContainer):
             self._joined("public")  # its loopback comes up with a network
             self._leave()
         self._processes.forget_first()
-        if self._proxy is not None:
-            self._proxy.join(self._run_proxy_door)  # its loopback is a new one
+        self._relays.join_proxy()  # its loopback is a new one
 
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """Switch between `public`, `none` and `allowlist` while running."""
@@ -527,11 +508,6 @@ class DockerSandbox(EngineContainer):
     def refused(self) -> tuple[str, ...]:
         """Return lines about connections that its allowlist did not permit, since this was last asked."""
         return () if self._proxy is None else self._proxy.refused()
-
-    def _run_proxy_door(self) -> None:
-        from ..proxy import DOOR
-
-        self.exec(DOOR, timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
 
     def _leave(self, network: Network = "public") -> None:
         left = self._services.network.of(network, self._image.id)

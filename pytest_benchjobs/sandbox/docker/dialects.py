@@ -34,6 +34,8 @@ class Dialect:
     """It keeps a container with the configuration that it is sent; else instructions say it, their values encoded."""
     separates: bool
     """It keeps containers of a network apart, and names the bridge of a network by the network's id."""
+    tells_owners: bool
+    """Its archives tell whose a file is; else all of them are root's."""
     lacks: Mapping[Promise, str]
     """What it cannot promise, wherever it runs, and why."""
 
@@ -47,6 +49,7 @@ DOCKER = Dialect(
     tells_signals=True,
     keeps_configuration=True,
     separates=True,
+    tells_owners=True,
     lacks={},
 )
 PODMAN = Dialect(
@@ -59,6 +62,7 @@ PODMAN = Dialect(
     tells_signals=False,
     keeps_configuration=False,
     separates=False,
+    tells_owners=False,
     lacks={
         Promise.OUT_OF_MEMORY: "Podman does not tell which processes were killed for memory",
         Promise.SERVICES: (

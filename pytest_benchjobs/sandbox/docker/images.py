@@ -155,10 +155,10 @@ class Images:
             )
             try:
                 # The name is on the engine while it is pushed: whoever pushes it too would take it away.
-                with _machine_lock(f"push-{name}", check):
+                with machine_lock(f"push-{name}", check):
                     return self._registry().push(image.id, str(name), check)
             except Refused as error:
-                raise ImageMissing(_not_pushed(request, error)) from error
+                raise ImageMissing(not_pushed(request, error)) from error
 
     def slot(self, request: ImageRequest) -> Slot:
         """Return the place of what is known of an image."""
@@ -350,8 +350,7 @@ class Images:
         """Return the name of an image in the registry of the job, if it has one. It is for one architecture."""
         if request.registry is None:
             return None
-        repository, _, tag = key.rpartition(":")
-        return f"{request.registry}:{repository.rpartition('/')[2]}-{tag}-{self._platform()['TARGETARCH']}"
+        return shared_name(request.registry, key, self._platform()["TARGETARCH"])
 
     def _share(self, wanted: _Wanted, image: Mapping[str, Any], name: str | None) -> str | None:
         """Push an image that is here to the registry of the job; return a note if that takes none."""
@@ -361,12 +360,12 @@ class Images:
         if name is None or registry in self._refusing:
             return None
         try:
-            with _machine_lock(f"push-{name}", wanted.check):
+            with machine_lock(f"push-{name}", wanted.check):
                 self._registry().push(str(image["Id"]), name, wanted.check)
         except Refused as error:
             if not isinstance(error, Unreachable):
                 self._refusing.add(registry)
-            return _not_pushed(wanted.request, error)
+            return not_pushed(wanted.request, error)
         return None
 
     def _registry(self) -> Registries:
@@ -374,7 +373,7 @@ class Images:
         from .pulling import Registries
 
         with self._lock:
-            self._registries = self._registries or Registries(self._engine, _turn)
+            self._registries = self._registries or Registries(self._engine, turn)
         return self._registries
 
     def _built(
@@ -398,7 +397,7 @@ class Images:
                     self._engine.client.tag(shared, repository, version)
                     self._registry().untag(shared)
                     return
-            with _turn(wanted.check):
+            with turn(wanted.check):
                 build(self._engine, recipe, tag, wanted.environment.build_timeout, wanted.check)
 
         below = max((int(base.get("Size") or 0) for base in bases.values()), default=0)
@@ -442,7 +441,7 @@ class Images:
         """Return the image with a name, and True if it had to be brought; `base`: bytes of what it is built on."""
         if (found := self._local(name)) is not None:
             return found, False
-        with _machine_lock(lock, wanted.check), contextlib.ExitStack() as room:
+        with machine_lock(lock, wanted.check), contextlib.ExitStack() as room:
             if (found := self._local(name)) is not None:
                 return found, False
             if self._budget is not None:
@@ -469,9 +468,19 @@ class Images:
     def _platform(self) -> dict[str, str]:
         """Return what BuildKit calls the engine's machine, for which images are built."""
         version = self._engine.get("/version")
-        system, machine = str(version["Os"]), str(version["Arch"])
-        names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
-        return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
+        return platform_of(str(version["Os"]), str(version["Arch"]))
+
+
+def platform_of(system: str, machine: str) -> dict[str, str]:
+    """Return the variables that BuildKit sets for builds on and for a machine, as Go calls it."""
+    names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
+    return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
+
+
+def shared_name(registry: str, key: str, architecture: str) -> str:
+    """Return the name of an image with this key in a registry, `HOST/PATH`."""
+    repository, _, tag = key.rpartition(":")
+    return f"{registry}:{repository.rpartition('/')[2]}-{tag}-{architecture}"
 
 
 def named_image(request: ImageRequest) -> str | None:
@@ -512,7 +521,8 @@ def _snapshot_key(environment: Environment) -> str:
     return f"snapshot:{hashlib.sha256(str(environment.snapshot).encode()).hexdigest()[:20]}"
 
 
-def _not_pushed(request: ImageRequest, why: Exception) -> str:
+def not_pushed(request: ImageRequest, why: Exception) -> str:
+    """Return that a registry does not take an image, and what to do."""
     image, registry = request.environment.image_shown, str(request.registry)
     return (
         f"{image}: its image cannot be pushed to --bench-registry {registry}, so other machines build it themselves: "
@@ -528,11 +538,11 @@ def _missing(name: str, reason: str) -> ImageMissing:
     )
 
 
-def _machine_lock(name: str, check: Check) -> AbstractContextManager[None]:
+def machine_lock(name: str, check: Check) -> AbstractContextManager[None]:
     """Held by one process of this machine at a time. Without locks, at worst an image is built twice."""
     return one_of([name.replace("/", "-").replace(":", "-")], check)
 
 
-def _turn(check: Check) -> AbstractContextManager[None]:
+def turn(check: Check) -> AbstractContextManager[None]:
     """Held during a pull or a build, which limits how many run at a time."""
     return one_of([f"turn-{number}" for number in range(_AT_ONCE)], check)

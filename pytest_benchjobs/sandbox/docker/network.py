@@ -24,7 +24,7 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 from ...model.errors import ContainerStartFailed, EngineRefused, InfrastructureError
 from ...model.job import Owner
 from ...model.scenario import Network
-from ...system.cutting import beginning_of
+from ...system.cutting import on_one_line
 from ..archive import pack
 from ..command_timeout import Demultiplexer, drain
 from ..program import program_file
@@ -271,5 +271,5 @@ def _apply(
         finally:
             client.remove_container(created, force=True, v=True)
     except (InfrastructureError, *ERRORS) as error:
-        return beginning_of(" ".join(str(error).split()), 300)
+        return on_one_line(str(error), 300)
     return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)

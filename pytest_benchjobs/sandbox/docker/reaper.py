@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _QUIT = b"q"
+"""`QUIT` of `../reaper.py`: nothing of the package is imported where this is run as a script."""
 _PATIENCE = 60.0
 _PAUSE = 1.0
 _TIMEOUT = 120.0

@@ -23,6 +23,7 @@ _UNDER_GVISOR = {
     Promise.PIDS: "gVisor has processes that the engine does not count",
     Promise.DAEMONS: "gVisor has processes that the engine does not see, so all of them end with the agent",
     Promise.EVIDENCE: "under gVisor root reads the memory of what grades beside it, which leaves no trace",
+    Promise.SERVICES: "gVisor does not ask the engine for names, so services are not found by theirs",
 }
 _LEAST_RESERVATION = 6 << 20
 """The engine takes none below it."""

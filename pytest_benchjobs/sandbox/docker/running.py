@@ -19,11 +19,13 @@ NOT_STARTED = (125, 126, 127, 128)
 """A command that could not be started ends with one of these and without ever having had a process."""
 _EXIT_POLL = (0.005, 0.5)
 _EARLY = 2.0
-"""Seconds: the engine may take some of them to tell that a command ended whose output has."""
+"""Seconds: the engine may take some of them to tell that a command ended whose output has, or the other way round."""
 _HEAD = 2000
 
 Inspect = Callable[[], tuple[int, int] | None]
 """Exit status and process id of the command; None while it runs."""
+Death = Callable[[], tuple[int, int] | None]
+"""Exit status and process id of a command whose container has ended; None while that runs."""
 
 
 class Held:
@@ -66,7 +68,8 @@ class Held:
 class Running:
     """A command whose output comes over `connection`. The end of that is not believed until `inspect` confirms it.
 
-    Whoever sets `killed` wants no more of it: `wait` then ends soon, and says nothing.
+    Whoever sets `killed` wants no more of it: `wait` then ends soon, and says nothing. Where the end of a container
+    overtakes that of its commands, the engine never ends their output: `death` tells.
     """
 
     def __init__(
@@ -76,12 +79,16 @@ class Running:
         killed: threading.Event,
         sink: Sink,
         stdout: Sink | None = None,
+        death: Death = lambda: None,
     ) -> None:
         self.status: tuple[int, int] | None = None
         """Exit status and process id, once it has ended."""
         self._connection = connection
         self._inspect = inspect
         self._killed = killed
+        self._death = death
+        self._died: tuple[float, tuple[int, int]] | None = None
+        """When the container was seen to have ended, and how the command has with it."""
         self._sink = sink
         self._output = Demultiplexer(self._hear, stdout)
         self._heard = time.monotonic()
@@ -100,9 +107,19 @@ class Running:
     ) -> Drained:
         """Take output until the command ends, the deadline passes, it is silent for too long, or somebody asks."""
         if self._streaming:
-            why = drain(self._connection, self._output, deadline, silent, requested)
+            asked = requested or (lambda: False)
+            why = drain(
+                self._connection,
+                self._output,
+                deadline,
+                silent,
+                lambda: asked() or self._outlives_container(),
+            )
             if why is not Drained.ENDED:
-                return why
+                if self._died is None or not self._outlives_container():
+                    return why
+                self.status = self._died[1]
+                return Drained.ENDED
             self._streaming = False
             self.cut = self._output.is_within
         return self._wait_for_status(deadline, silent, requested)
@@ -114,6 +131,12 @@ class Running:
             # The timeout of the connection is its reader's.
             with contextlib.suppress(TimeoutError, BlockingIOError):
                 view = view[self._connection.send(view) :]
+
+    def _outlives_container(self) -> bool:
+        """Return True if the output should have ended with the container by now."""
+        if self._died is None and (status := self._death()) is not None:
+            self._died = time.monotonic(), status
+        return self._died is not None and time.monotonic() > self._died[0] + _EARLY
 
     def _wait_for_status(
         self, deadline: float, silent: float | None, requested: Callable[[], bool] | None

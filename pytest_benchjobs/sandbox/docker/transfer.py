@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ from .calling import caller
 from .engine import ROOT_USER, Engine
 from .library import BROKEN
 from .mountpoints import FILE, LINK, kind_of
-from .running import Running
+from .running import Death, Running
 
 T = TypeVar("T")
 
@@ -57,15 +58,21 @@ class EngineContainer(abc.ABC):
                 options["user"] = ROOT_USER
             created = self._engine.client.exec_create(self.id, list(argv), stdin=stdin is not None, **options)
             exec_id = str(created["Id"])
+            death = self._death()
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         self._commands += 1
         with connection:
-            running = Running(connection, lambda: self._status(exec_id), self._caller.stopped, sink, stdout)
+            status, stopped = lambda: self._status(exec_id), self._caller.stopped
+            running = Running(connection, status, stopped, sink, stdout, death)
             if stdin is not None:
                 stdin(running.write)
             running.feed(first)
             yield running
         self._caller.check()
+
+    def _death(self) -> Death:
+        """Return what tells how commands have ended if the container ends from now on."""
+        return lambda: None
 
     def _status(self, exec_id: str) -> tuple[int, int] | None:
         """Exit status and process id, once the engine confirms that the command ended."""
@@ -124,7 +131,10 @@ class EngineContainer(abc.ABC):
 
         def attempt() -> Fetched | None:
             with self._open(path) as found:
-                return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
+                if found is None:
+                    return None
+                fetched = unpack(found[1], destination, limit=limit, exclude=exclude)
+            return fetched if self._engine.dialect.tells_owners else dataclasses.replace(fetched, owners={})
 
         if self._inside is not None:
             with contextlib.suppress(CannotAct):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ContainerLost, EngineLost, EngineRefused, EngineUnavailable
-from ...system.cutting import beginning_of
+from ...system.cutting import on_one_line
 from .watching import LOOK, Object, Watch
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ _NOT_NOW = (429, 500, 502, 503, 504)
 _OK = range(200, 300)
 _SWITCHED, _UNAUTHORIZED, _FORBIDDEN, _ABSENT, _CONFLICT = 101, 401, 403, 404, 409
 _PAGE = 500
+_AT_ONCE = 20
+"""Calls that are under way, beside streams: a thousand trials that end would each have a connection, with its keys."""
 _SILENCE = 30.0
 """Seconds to wait for an answer, and for the next piece of it."""
 _WATCH, _WATCH_SILENCE = 300, 100.0
@@ -97,7 +99,9 @@ class Cluster:
         self._reached: Reached | None = None
         self._pods: Watch | None = None
         self._nodes: Watch | None = None
-        self._answered = False
+        self._answered: float | None = None
+        """When it last answered anything."""
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
         self._rights: set[tuple[str, ...]] = set()
         """What it has let us do."""
 
@@ -121,9 +125,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop watching, and close the connections."""
-        for watch in (self._pods, self._nodes):
-            if watch is not None:
-                watch.close()
+        self._watch_no_more()
         with self._lock:
             if self._reached is not None:
                 self._reached.client.close()
@@ -234,15 +236,21 @@ class Cluster:
         )
 
     def watch_pods(self, labels: str, *, check: Check = _nothing) -> None:
-        """Hear from now on of the Pods with these labels; and of Nodes, with the right to list them."""
+        """Hear from now on of no Pods but those with these labels; and of Nodes, with the right to list them."""
+        self._watch_no_more()
         self._pods = Watch(_Told(self, "Pod", labels, check), _uid, _slim)
         with contextlib.suppress(NoRight):
             self._nodes = Watch(_Told(self, "Node", "", check), _name, _is_ready)
 
+    def _watch_no_more(self) -> None:
+        for watch in (self._pods, self._nodes):
+            if watch is not None:
+                watch.close()
+
     def state(self, uid: str) -> Object | None:
         """Return the latest state of a watched Pod, by its uid; None: it is gone.
 
-        It has `metadata`, `status` and of `spec` its `nodeName`.
+        It has `status`, of `spec` its `nodeName`, and of `metadata` what says which it is, and whether it is deleted.
         """
         return self._watched().state(uid)  # type: ignore[no-any-return]
 
@@ -333,23 +341,25 @@ class Cluster:
 
         # A verb and a kind, as all that is done begins.
         right = tuple(does.split(" ")[:2])
-        silent_until, tries = time.monotonic() + (OUTAGE if self._answered else _FIRST), 0
+        patience = _FIRST if self._answered is None else OUTAGE
+        silent_until, tries = time.monotonic() + patience, 0
         not_now_until: float | None = None
         while True:
             check()
-            if client.is_closed:
-                raise EngineLost(f"the session has let go of the cluster at {self.server}")
             pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
             tries += 1
             try:
-                with as_broken():
-                    answer = client.send(request, stream=stream)
+                with contextlib.nullcontext() if stream else self._turn(silent_until, check):
+                    if client.is_closed:
+                        raise EngineLost(f"the session has let go of the cluster at {self.server}")
+                    with as_broken():
+                        answer = client.send(request, stream=stream)
             except ConnectionError as error:
                 left = silent_until - time.monotonic()
                 if left <= 0:
                     raise self._silent(does, error) from error
             else:
-                self._answered = True
+                self._answered = time.monotonic()
                 not_now_until = not_now_until or time.monotonic() + PATIENCE
                 left = not_now_until - time.monotonic()
                 if not _is_not_now(answer, had_right=right in self._rights):
@@ -363,8 +373,20 @@ class Cluster:
                 answer.close()
             _rest(min(pause, left), check)
 
+    @contextlib.contextmanager
+    def _turn(self, silent_until: float, check: Check) -> Iterator[None]:
+        """Wait until few enough calls are under way. Raises ConnectionError: till then none of them was answered."""
+        while not self._turns.acquire(timeout=LOOK):
+            check()
+            if time.monotonic() > max(silent_until, (self._answered or 0.0) + OUTAGE):
+                raise ConnectionError("no other call is answered either")
+        try:
+            yield
+        finally:
+            self._turns.release()
+
     def _silent(self, does: str, error: Exception) -> Exception:
-        if self._answered:
+        if self._answered is not None:
             return EngineLost(f"the cluster at {self.server} does not answer any more ({does}: {error})")
         return EngineUnavailable(
             f"no cluster answers at {self.server} ({error}): see whether `kubectl version` does, or name another "
@@ -486,8 +508,7 @@ def _read(answer: httpx2.Response) -> Object:
 
 
 def _words(said: Mapping[str, Any]) -> str:
-    told = " ".join(str(said.get("message") or said.get("reason") or "").split())
-    return beginning_of(told, _SHOWN) or "no reason given"
+    return on_one_line(str(said.get("message") or said.get("reason") or ""), _SHOWN) or "no reason given"
 
 
 def _rest(seconds: float, check: Check) -> None:
@@ -506,7 +527,7 @@ def _name(found: Object) -> str:
 
 
 def _slim(pod: Object) -> Object:
-    metadata = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    metadata = {key: pod["metadata"].get(key) for key in ("name", "uid", "deletionTimestamp")}
     node = {"nodeName": pod["spec"].get("nodeName")}
     return {"metadata": metadata, "spec": node, "status": pod.get("status") or {}}
 

@@ -18,7 +18,7 @@ from ...model.errors import (
     ImageMissing,
     InfrastructureError,
 )
-from ...system.cutting import beginning_of
+from ...system.cutting import on_one_line
 from .pod import CONTAINER, FILLER
 
 State = Mapping[str, Any]
@@ -97,9 +97,7 @@ def why_ended(state: State | None, events: Iterable[Mapping[str, Any]] = ()) -> 
     ended = _container_state(state).get("terminated") or {}
     how = ended.get("reason") or _phase(state)
     if how in _NOT_STARTED:
-        return ContainerStartFailed(
-            f"the Pod{where} does not start: {_short(str(ended.get('message') or how))}"
-        )
+        return ContainerStartFailed(f"the Pod{where} does not start: {_short(ended.get('message') or how)}")
     return ContainerEnded(f"the Pod{where} has ended ({how}, status {ended.get('exitCode')}){told}")
 
 
@@ -125,7 +123,7 @@ def why_waiting(state: State, events: Sequence[Mapping[str, Any]]) -> str:
         return f"no node takes the Pod: {_short(unscheduled)}"
     last = next((one for one in reversed(events) if one.get("type") == "Warning"), None)
     if last is not None:
-        return f"the Pod does not start: {last.get('reason')}: {_short(str(last.get('message')))}"
+        return f"the Pod does not start: {last.get('reason')}: {_short(last.get('message'))}"
     return f"the Pod does not start ({waiting.get('reason') or _phase(state) or 'no word of it'})"
 
 
@@ -181,11 +179,9 @@ def _container_state(state: State | None, name: str | None = None) -> Mapping[st
 def _told(events: Iterable[Mapping[str, Any]]) -> str:
     """Return what the cluster noted that may be why a Pod is gone."""
     why = ("TaintManagerEviction", "Preempted", "Evicted", "NodeNotReady", "Killing", "Drain", "NodeShutdown")
-    noted = [
-        f"{one['reason']}: {_short(str(one.get('message')))}" for one in events if one.get("reason") in why
-    ]
+    noted = [f"{one['reason']}: {_short(one.get('message'))}" for one in events if one.get("reason") in why]
     return f" ({'; '.join(dict.fromkeys(noted))})" if noted else ""
 
 
-def _short(text: str) -> str:
-    return beginning_of(" ".join(text.split()), _SHOWN)
+def _short(text: object) -> str:
+    return on_one_line(str(text), _SHOWN)

@@ -149,9 +149,7 @@ class Life:
         deadline = time.monotonic() + _LATE
         while time.monotonic() < deadline:
             self.check()
-            state = self._cluster.state(self.uid)
-            node = str(((state or {}).get("spec") or {}).get("nodeName") or "")
-            if node and self._cluster.node_ready(node):
+            if (node := self.node) is not None and self._cluster.node_ready(node):
                 break
             time.sleep(0.1)
         self._check_now()
@@ -183,6 +181,12 @@ class Life:
         with contextlib.suppress(InfrastructureError):
             return self._cluster.events(about)
         return []
+
+    @property
+    def node(self) -> str | None:
+        """The node that it is on, as far as the cluster has told."""
+        state = self._cluster.state(self.uid)
+        return str(((state or {}).get("spec") or {}).get("nodeName") or "") or None
 
     def other_nodes(self) -> list[str]:
         """Return addresses of nodes on which it does not run, as far as our other Pods tell."""
@@ -222,7 +226,7 @@ class _Attached:
             found = self._stream.receive(timeout)
         except StreamEnded as error:
             said = self._said.raw().decode("utf-8", "replace").strip()
-            raise StreamEnded(f"{error}{f' ({said})' if said else ''}") from error
+            raise StreamEnded(f"{error}{f' ({said})' if said else ''}", killed=error.killed) from error
         if found is None:
             return b""
         channel, data = found

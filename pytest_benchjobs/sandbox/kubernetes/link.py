@@ -47,7 +47,18 @@ _NOTED = 1000
 
 
 class StreamEnded(OutputLost):
-    """A connection has ended, which says nothing of why."""
+    """A connection has ended, which says nothing of why.
+
+    `killed`: it was killed in the Pod, by the cluster's word.
+    """
+
+    def __init__(self, message: str, *, killed: bool = False) -> None:
+        super().__init__(message)
+        self.killed = killed
+
+
+class KilledInside(EnvironmentFailed):
+    """What connects with a Pod is killed in it, over and over, as only its root can, or its limit of memory."""
 
 
 class Connection(Protocol):
@@ -87,12 +98,14 @@ class Link:
         self._lost = 0.0
         self._lost_since: float | None = None
         self._closed = threading.Event()
+        self.kills_all = False
+        """True while whoever uses it has all killed in the Pod, its connections as well, which says nothing then."""
         self.again: list[str] = []
         """Why each connection ended after which another one was made."""
 
     @property
     def lost(self) -> float:
-        """Seconds so far in which the Pod could not be heard."""
+        """Seconds so far in which the Pod could not be heard, through no doing of what runs in it."""
         since = self._lost_since
         return self._lost + (0.0 if since is None else time.monotonic() - since)
 
@@ -113,10 +126,10 @@ class Link:
     def run(self, take: Callable[[bytes], object]) -> None:
         """Hand on what comes from the Pod until the link is closed; in between, raise what `check` or `take` raises.
 
-        Raises EngineLost: the Pod is there, and cannot be reached for longer than we wait; ContainerLost: its node does
-        not know it.
+        Raises EngineLost: the Pod is there, and cannot be reached for longer than we wait; KilledInside: the same, for
+        what it does itself; ContainerLost: its node does not know it.
         """
-        tries, self._heard = 0, time.monotonic()
+        tries, killed, self._heard = 0, 0, time.monotonic()
         called_gone: float | None = None
         try:
             while not self._closed.is_set():
@@ -128,18 +141,24 @@ class Link:
                     if self._closed.is_set():
                         return
                     self._check()
-                    self._lost_since = self._lost_since or self._heard
+                    tries, killed = (tries + 1, killed) if self._heard == before else (0, 0)
+                    was_killed = isinstance(error, StreamEnded) and error.killed
+                    is_ours = was_killed and self.kills_all
+                    if was_killed:
+                        killed += not is_ours
+                    else:
+                        self._lost_since = self._lost_since or self._heard
                     is_gone = isinstance(error, ContainerLost)
                     called_gone = (called_gone or time.monotonic()) if is_gone else None
                     if called_gone is not None and time.monotonic() > called_gone + _UNKNOWN:
                         raise
                     if time.monotonic() > self._heard + _OUTAGE:
-                        raise EngineLost(
-                            f"the Pod could not be reached for {_OUTAGE:g} seconds: {error}"
-                        ) from error
-                    if self._heard != before and len(self.again) < _NOTED:
+                        why = f"the Pod could not be reached for {_OUTAGE:g} seconds: {error}"
+                        if killed > max(1, tries / 2):
+                            raise KilledInside(f"{why}; what connects with it was killed inside") from error
+                        raise EngineLost(why) from error
+                    if self._heard != before and not is_ours and len(self.again) < _NOTED:
                         self.again.append(str(error))
-                    tries = tries + 1 if self._heard == before else 0
                     self._closed.wait(_PAUSES[min(tries, len(_PAUSES) - 1)])
         finally:
             self.close()
@@ -157,7 +176,8 @@ class Link:
         """Make a connection, on which both sides go on where they were."""
         connection = self._connect()
         try:
-            connection.send(_GREETING.pack(self._secret, self._taken))
+            with contextlib.suppress(StreamEnded):  # what is received says why
+                connection.send(_GREETING.pack(self._secret, self._taken))
             give_up, answer = time.monotonic() + _SILENCE, b""
             while len(answer) < _ANSWER.size:
                 if time.monotonic() > give_up:

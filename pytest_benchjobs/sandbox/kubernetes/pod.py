@@ -30,6 +30,8 @@ _LOST_AFTER = 30
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # As for containers of Docker: forging packets, making devices, and handing capabilities on.
 _DROPPED = ["MKNOD", "NET_RAW", "SETPCAP"]
+_MOST_WEIGHT = 100
+"""Of a preference, beside others."""
 _LABEL_VALUE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_VALUE = 63
 
@@ -50,10 +52,12 @@ def manifest_of(
     machine: str,
     template: Mapping[str, Any],
     delivered: Sequence[str] = (),
+    preferred: str | None = None,
 ) -> Manifest:
     """Return the Pod of a sandbox, from an image, owned by an object that holds our program.
 
     `delivered`: directories that are filled before its container starts, and are read-only there.
+    `preferred`: the node to be on, if it has room.
     `template`: what people add to Pods; ours comes first where both say something that trials depend on.
     """
     owned = str(owner["metadata"]["name"])
@@ -102,6 +106,12 @@ def manifest_of(
             ],
         },
     }
+    if preferred is not None:
+        named = {"key": "metadata.name", "operator": "In", "values": [preferred]}
+        term = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [named]}}
+        fixed["spec"]["affinity"] = {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+        }
     if delivered:
         fixed["spec"]["initContainers"] = [_filler(spec, image, delivered)]
     if spec.runtime is not None:
@@ -171,7 +181,7 @@ def resources_of(environment: Environment) -> dict[str, dict[str, str]]:
     """Return what is guaranteed to a container of this environment, and what it may take."""
     cpus, memory = environment.cpus, environment.memory
     requests = {
-        "cpu": environment.cpus_request or cpus,
+        "cpu": cpus if environment.cpus_request is None else environment.cpus_request,
         "memory": environment.memory_request or memory,
         "ephemeral-storage": environment.storage,
     }

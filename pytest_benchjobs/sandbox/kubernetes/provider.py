@@ -53,6 +53,10 @@ _NOT_PROBED = (
     "there. `--bench-sandbox-option unenforced_network=true` goes on, and every result notes it"
 )
 _ENFORCED_WITHIN = 10.0
+_NOT_OPENED = (
+    f"{_ENFORCED_WITHIN:g} seconds after the network was made 'public', neither the cluster's API nor another node was "
+    "reached from the Pod"
+)
 _LOOK = 0.2
 _BLOCK = 4096
 _LACKS = {
@@ -93,10 +97,12 @@ class KubernetesProvider:
         given = self.settings.kubeconfig  # absolute, as the reaper is elsewhere
         kubeconfig = None if given is None else str(given.expanduser().absolute())
         self._cluster = Cluster(kubeconfig, self.settings.context, self.settings.namespace)
-        self._images = ClusterImages(owner)
+        self._images = ClusterImages(owner, self.settings.machine)
         self._lock = threading.Lock()
-        self._owned: Mapping[str, Any] | None = None
-        self._owned_until = 0.0
+        self._owning = threading.Lock()
+        """Held by whoever asks the cluster for an owner, or for more of its time."""
+        self._owned: tuple[Mapping[str, Any], float] | None = None
+        """The owner of what this process makes, and its deadline."""
         self._reaper: Reaper | None = None
         self._live: dict[str, KubernetesSandbox] = {}
         self._starting = 0
@@ -104,6 +110,8 @@ class KubernetesProvider:
         self._next_start = 0.0
         self._has_policies = True
         """False where we have no right to make network policies."""
+        self._shows_opening: bool | None = None
+        """Whether what is tried from Pods is reached by one whose network is public; None: that is not known."""
         self._template: Mapping[str, Any] | None = None
 
     def check(self) -> None:
@@ -175,14 +183,18 @@ class KubernetesProvider:
 
         name = f"bench-{secrets.token_hex(10)}"
         directories = tuple(mount for mount in spec.mounts if mount.source.is_dir())
+        before = [
+            one for one in tuple(self._live.values()) if spec.grading and one.spec.labels == spec.labels
+        ]
         manifest = manifest_of(
             name,
-            _with_room_for(directories, spec),
+            _with_room_for(directories, spec, before),
             image.reference,
             owned,
             self.machine(),
             self._read_template(),
             tuple(mount.target for mount in directories),
+            next((one.node for one in before), None),
         )
         life = Life(self._cluster, manifest, lambda: len(self._live) > self._starting)
 
@@ -199,7 +211,7 @@ class KubernetesProvider:
                 record = image.record_in(life.await_start(CONTAINER, check))
             server = server_of(CONTAINER)
             sandbox = KubernetesSandbox(
-                life, server, spec, record, image.user, self._forget, self._make_sure_it_is_apart, proxy
+                life, server, spec, record, image.user, self._forget, self._await_network, proxy
             )
         except BaseException:
             life.delete()
@@ -225,11 +237,28 @@ class KubernetesProvider:
             with self._lock:
                 self._starting -= 1
 
-    def _make_sure_it_is_apart(self, sandbox: KubernetesSandbox, network: Network) -> None:
-        """Try to get out of a Pod that is not to; a cluster may take a moment to see to that.
+    def _await_network(self, sandbox: KubernetesSandbox, network: Network) -> None:
+        """Try to get out of a Pod until it can, or cannot, as its network says; a cluster may take a moment for that.
 
-        Raises EnvironmentFailed: it gets out, and nobody has allowed that.
+        One that is public may have a way out, and none to what is tried.
+
+        Raises EnvironmentFailed: it gets out, and is not to, and nobody has allowed that.
         """
+        if network != "public":
+            self._make_sure_it_is_apart(sandbox, network)
+            return
+        deadline = time.monotonic() + _ENFORCED_WITHIN
+        while self._has_policies and self._shows_opening is not False:
+            if sandbox.gets_out() is not False:
+                self._shows_opening = True
+                return
+            if time.monotonic() >= deadline:
+                self._shows_opening = bool(self._shows_opening)
+                sandbox.note(_NOT_OPENED)
+                return
+            time.sleep(_LOOK)
+
+    def _make_sure_it_is_apart(self, sandbox: KubernetesSandbox, network: Network) -> None:
         hopeless = self.settings.unenforced_network or not self._has_policies
         deadline = time.monotonic() + (0.0 if hopeless else _ENFORCED_WITHIN)
         while (out := sandbox.gets_out()) is not False:
@@ -283,17 +312,19 @@ class KubernetesProvider:
             f"{self._cluster.namespace}",
         )
         yield from findings(self._cluster)
+        yield from self._images.findings()
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the cluster."""
         for sandbox in tuple(self._live.values()):
             sandbox.remove()
-        with self._lock:
+        with self._owning:
             owned, self._owned = self._owned, None
         removed = owned is None
         if owned is not None:
+            metadata = owned[0]["metadata"]
             with contextlib.suppress(InfrastructureError):
-                self._cluster.delete("ConfigMap", owned["metadata"]["name"], uid=owned["metadata"]["uid"])
+                self._cluster.delete("ConfigMap", metadata["name"], uid=metadata["uid"])
                 removed = True
         if self._reaper is not None:
             self._reaper.close(nothing_left=removed)
@@ -309,19 +340,27 @@ class KubernetesProvider:
         return self._template
 
     def _own(self, deadline: float, check: Callable[[], object]) -> Mapping[str, Any]:
-        """Return the owner of all that this process makes; its deadline is that of its last Pod, and more."""
+        """Return the owner of all that this process makes; its deadline is that of its last Pod, and more.
+
+        A new one, where somebody has deleted it, and so all that it owned.
+        """
         until = time.time() + deadline + _MARGIN
-        with self._lock:
-            if self._owned is None:
-                self._owned = self._made_owner(until, check)
-                self._owned_until = until
-                threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
-            elif until > self._owned_until:
+        if (owned := self._owned) is not None and until <= owned[1]:
+            return owned[0]
+        while not self._owning.acquire(timeout=_LOOK):
+            check()
+        try:
+            if (owned := self._owned) is not None and until > owned[1]:
                 until += _MARGIN
                 changes = {"metadata": {"annotations": {f"{LABEL}deadline": str(int(until))}}}
-                self._cluster.patch("ConfigMap", self._owned["metadata"]["name"], changes, check=check)
-                self._owned_until = until
-            return self._owned
+                there = self._cluster.patch("ConfigMap", owned[0]["metadata"]["name"], changes, check=check)
+                owned = self._owned = None if there is None else (owned[0], until)
+            if owned is None:
+                owned = self._owned = self._made_owner(until, check), until
+                threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
+            return owned[0]
+        finally:
+            self._owning.release()
 
     def _made_owner(self, until: float, check: Callable[[], object]) -> Mapping[str, Any]:
         """Make the owner, and what has to be there before its first Pod; or nothing."""
@@ -339,6 +378,8 @@ class KubernetesProvider:
             # Another trial begins anew; the reaper removes this one.
             reaper.close(nothing_left=False)
             raise
+        if self._reaper is not None:
+            self._reaper.close(nothing_left=True)
         self._reaper = reaper
         return owned
 
@@ -385,9 +426,23 @@ class KubernetesProvider:
             self.sweep()
 
 
-def _with_room_for(directories: Iterable[Mount], spec: SandboxSpec) -> SandboxSpec:
-    """Return the specification with more storage: a kubelet counts what is delivered, the trial's limit does not."""
+def _with_room_for(
+    directories: Iterable[Mount], spec: SandboxSpec, before: Iterable[KubernetesSandbox]
+) -> SandboxSpec:
+    """Return the specification with what is to be asked of the cluster.
+
+    That is more storage: a kubelet counts what is delivered, the trial's limit does not. And only as many processors as
+    Pods `before` it, of the same trial, do not keep already and have no use for: a trial that has all the room that it
+    gets, and waits for more, would wait for ever, with all others that do the same.
+    """
     environment = spec.environment
+    wanted = environment.cpus_request or environment.cpus
+    kept = max(
+        (one.spec.environment.cpus_request or one.spec.environment.cpus or 0 for one in before), default=0
+    )
+    if wanted is not None and kept:
+        environment = environment.model_copy(update={"cpus_request": max(wanted - kept, 0.0)})
+        spec = dataclasses.replace(spec, environment=environment)
     if environment.storage is None:
         return spec
     files = (path for mount in directories for path in mount.source.rglob("*"))

@@ -26,6 +26,7 @@ from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ..archive import pack
 from ..carry.records import Kind, records
+from ..door import door_of
 from ..entrypoint import Entrypoint
 from ..inside import CannotAct, Inside
 from ..paths import DEFAULT_PATH
@@ -33,6 +34,7 @@ from ..program import PROGRAM
 from ..protocol import ROOT, ExecResult, Fetched, File, Mount, SandboxSpec, Sink, Stdin, Stopping
 from ..relay import Relays
 from .accounts import Accounts, Ids
+from .link import KilledInside
 from .pod import ATTACH
 from .server import PodServer
 
@@ -42,9 +44,7 @@ if TYPE_CHECKING:
 
 _KILLED = 137
 _OUT_OF_MEMORY = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-_TABLE = 4 << 20
-_PROGRAM_SECONDS = 60.0
-_PROXY_DOOR = 20.0
+_TABLES, _TABLE = ("/etc/passwd", "/etc/group"), 4 << 20
 _TICKS = 100.0
 _OF_THE_CLUSTER = ("HOME", "HOSTNAME", "KUBERNETES_")
 """Beginnings of variables of the first process that are not the image's."""
@@ -78,7 +78,7 @@ class KubernetesSandbox:
         image: ImageRecord,
         user: str,
         forget: Callable[[str], object],
-        make_sure_it_is_apart: Callable[[KubernetesSandbox, Network], object],
+        await_network: Callable[[KubernetesSandbox, Network], object],
         proxy: Proxy | None,
     ) -> None:
         self.id = life.id
@@ -88,7 +88,7 @@ class KubernetesSandbox:
         self.variables: Mapping[str, str] = {}
         """Variables that every command has, of the image and of the environment."""
         self._forget = forget
-        self._make_sure_it_is_apart = make_sure_it_is_apart
+        self._await_network = await_network
         self._service = "", ""
         """Address at which the cluster's API is reached from a Pod."""
         self._life = life
@@ -98,12 +98,13 @@ class KubernetesSandbox:
         self._network: Network = spec.network
         self._inside = Inside(lambda: server)
         self._entrypoint: Entrypoint | None = None
-        self._relays = Relays(spec.relayed)
+        self._relays = Relays(self, spec.relayed, proxy)
         self._relaying: frozenset[int] = frozenset()
         """Processes that are relays: known by their numbers, as an agent may call its own the same."""
-        self._agent_worked = False
         self._graded = False
         """True once the agent's end has begun: what ends the Pod by its own doing from now on was left by it."""
+        self._accounts, self._tables = Accounts(b"", b""), b""
+        """What tables of users say, and how these were listed then: a change shows there."""
         self._adopted: frozenset[int] = frozenset()
         self._ooms = 0
         self._is_over = False
@@ -128,7 +129,7 @@ class KubernetesSandbox:
         if self._proxy is not None:
             self._proxy.allow(self._spec.allowed_hosts if self._network == "allowlist" else None)
         if self._network != "public":
-            self._make_sure_it_is_apart(self, self._network)
+            self._await_network(self, self._network)
 
     def await_entrypoint(self, argv: Sequence[str] | None, check: Callable[[], object]) -> None:
         """Start the image's own ENTRYPOINT, if it is kept, and wait until it is ready; see `Entrypoint.start`.
@@ -159,6 +160,16 @@ class KubernetesSandbox:
             return {0: True, 1: False}.get(2 if status is None else status)
         return False
 
+    @property
+    def spec(self) -> SandboxSpec:
+        """What it was made from."""
+        return self._spec
+
+    @property
+    def node(self) -> str | None:
+        """The node that it runs on, as far as the cluster has told."""
+        return self._life.node
+
     def note(self, line: str) -> None:
         """Add a note for the result, once."""
         if line not in self._notes:
@@ -180,8 +191,12 @@ class KubernetesSandbox:
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds."""
         command = tuple(argv)
-        door = command[3] if command[:2] == (PROGRAM, "door") else None
-        stopping = self._with_way_out(command, door, stopping)
+        worked = self._relays.agent_worked
+        stopping = self._relays.before(command, stopping)
+        if door_of(command) is not None and not worked:
+            self._relaying = frozenset(
+                one.pid for one in self._listed() if one.command in self._relays.commands
+            )
         words = self._words(command, self._ids(user or self.user), workdir, env or {})
         with self._calling():
             try:
@@ -203,21 +218,24 @@ class KubernetesSandbox:
                 return ExecResult(
                     _KILLED, timed_out=False, seconds=0.0, oom_kills=self._life.limit == "memory"
                 )
-        if door is not None and (broken := self._relays.broken) is not None:
-            raise broken
+        self._relays.after(command)
         return self._with_ooms(ended)
 
     def _ids(self, user: str) -> Ids:
         """Return who a user is by the tables of now: set-up makes users. Root is root, and costs no look at them."""
         if user in ROOT:
             return _ROOT
-        tables = []
-        for path in ("/etc/passwd", "/etc/group"):
-            try:
-                tables.append(self.read(path, limit=_TABLE) or b"")
-            except ValueError:
-                tables.append(b"")  # no table of users is as big
-        return Accounts(*tables).ids(user)
+        with self._unless_spent():
+            listing = self._program("walk", str(_TABLE), *_TABLES)
+            if listing != self._tables:
+                self._accounts = Accounts(*map(self._table, _TABLES))
+                self._tables = listing
+        return self._accounts.ids(user)
+
+    def _table(self, path: str) -> bytes:
+        with contextlib.suppress(ValueError):  # no table of users is as big
+            return self.read(path, limit=_TABLE) or b""
+        return b""
 
     def _words(
         self, command: tuple[str, ...], ids: Ids, workdir: str | None, env: Mapping[str, str]
@@ -232,37 +250,6 @@ class KubernetesSandbox:
             "",
             *command,
         ]
-
-    def _with_way_out(
-        self, command: tuple[str, ...], door: str | None, stopping: Stopping | None
-    ) -> Stopping | None:
-        """Have what carries the connections of a command, if anything has to; it ends when that is broken."""
-        worked = self._agent_worked
-        if door is not None:
-            self._agent_worked = worked or len(command) > 4
-            with contextlib.suppress(EnvironmentFailed):
-                self._relays.begin(self, door, trusted=not worked)
-                if not worked:
-                    self._relaying = frozenset(
-                        one.pid for one in self._listed() if one.command in self._relays.commands
-                    )
-            if stopping is not None:
-                asked = stopping.requested
-                stopping = dataclasses.replace(
-                    stopping, requested=lambda: asked() or self._relays.broken is not None
-                )
-        elif (
-            self._proxy is not None and command[0] != PROGRAM and self._relays.lacks(self._proxy.mount.target)
-        ):
-            excused = (EngineError, EnvironmentFailed) if worked else ()
-            with contextlib.suppress(*excused):
-                self._proxy.join(self._run_proxy_door)
-        return stopping
-
-    def _run_proxy_door(self) -> None:
-        from ..proxy import DOOR
-
-        self.exec(DOOR, timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
 
     def _with_ooms(self, ended: ExecResult) -> ExecResult:
         """Return how a command ended, with the number of processes that were killed for memory meanwhile."""
@@ -395,8 +382,8 @@ class KubernetesSandbox:
                 if (problem := self._entrypoint.start_again(self._check)) is not None:
                     self._notes.append(problem)
                 self.adopt_processes()
-            if self._proxy is not None and self._network == "allowlist":
-                self._proxy.join(self._run_proxy_door)
+            if self._network == "allowlist":
+                self._relays.join_proxy()
 
     def tampered(self) -> tuple[str, ...]:
         """Nothing: nobody outside looks at the files of a Pod."""
@@ -408,8 +395,7 @@ class KubernetesSandbox:
             raise EngineError("this Pod was not started for the network `allowlist`")
         if network != self._network:
             self._life.set_network(network)
-        if network != self._network and network != "public":
-            self._make_sure_it_is_apart(self, network)
+            self._await_network(self, network)
         self._network = network
         if self._proxy is not None:
             self._proxy.allow(allowed_hosts if network == "allowlist" else None)
@@ -492,6 +478,10 @@ class KubernetesSandbox:
         """Turn the end of the Pod into an error of ours: the agent's, if it was its own doing."""
         try:
             yield
+        except KilledInside as error:
+            if self._graded or self._relays.agent_worked:
+                raise Ungradable(f"what the agent does in the Pod keeps us out of it: {error}") from error
+            raise
         except InfrastructureError as error:
             if (limit := self._life.limit) is not None and self._graded:
                 raise Ungradable(

@@ -65,6 +65,13 @@ class PodServer(Runner):
         """End all other processes; `check` is called several times a second. Raises EnvironmentFailed: it cannot."""
         late = time.monotonic() + _PATIENCE
         self._all_ended.clear()
+        self._link.kills_all = True
+        try:
+            self._end_all(late, check)
+        finally:
+            self._link.kills_all = False
+
+    def _end_all(self, late: float, check: Callable[[], object]) -> None:
         with contextlib.suppress(OSError):  # why it is gone is told where its answer is waited for
             self._frames.write(KILL, 0)
         while not self._all_ended.wait(LOOK):

@@ -27,6 +27,7 @@ PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, _STATUS = range(4)
 _PIECE = 1 << 16
 _LOOK = 1.0
+_KILLED = "137"
 _NOT_THERE = (httpcore2.ReadError, httpcore2.ReadTimeout)
 _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -38,7 +39,9 @@ class StreamEnded(ConnectionEnded):
     """
 
     def __init__(self, message: str, status: dict[str, Any] | None) -> None:
-        super().__init__(message)
+        causes = ((status or {}).get("details") or {}).get("causes") or ()
+        killed = any(one.get("reason") == "ExitCode" and one.get("message") == _KILLED for one in causes)
+        super().__init__(message, killed=killed)
         self.status = status
 
 

@@ -144,7 +144,8 @@ def read_log(log: str, parser: Parser) -> Reading:
     statuses = parser(log.split(START)[1].split(END)[0]) or parser(log)
     if not statuses:
         return Reading({}, "no test is listed in its log", hint=_hint(log))
-    exit_status = _exit_status(log)
+    noted = (found[1] for found in _EXIT_STATUS_LINE.finditer(log))
+    exit_status = next((beginning_of(status, 20) for status in noted if status.strip("-0")), None)
     if exit_status is not None and not any(status in (FAILED, ERROR) for status in statuses.values()):
         return Reading({}, f"the tests exited with status {exit_status}, and its log has no failure")
     return Reading(statuses)
@@ -186,12 +187,6 @@ class _Table:
             if not self._sorted[at].startswith(name):
                 return
             yield self._sorted[at]
-
-
-def _exit_status(log: str) -> str | None:
-    """Exit status of the tests, if one other than 0 is noted."""
-    noted = (found[1] for found in _EXIT_STATUS_LINE.finditer(log))
-    return next((beginning_of(status, 20) for status in noted if status.strip("-0")), None)
 
 
 def _hint(log: str) -> str | None:

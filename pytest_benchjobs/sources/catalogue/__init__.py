@@ -16,11 +16,7 @@ from .entry import Entry, read_entry
 
 @functools.cache
 def entries() -> Sequence[Entry]:
-    """Entries of this package.
-
-    Raises:
-        InputError: an entry is wrong.
-    """
+    """Entries of this package. Raises InputError: an entry is wrong."""
     directory = resources.files(__package__) / "entries"
     files = sorted(
         (file for file in directory.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name

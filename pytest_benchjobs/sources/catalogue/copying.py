@@ -24,9 +24,8 @@ def take(found: Path, target: Path, name: str, follow: Follow = never) -> None:
 
     Links stay links, except for those to files elsewhere that `follow` accepts.
 
-    Raises:
-        InputError: there is a link in place of a directory, or something that is neither file nor directory.
-        OSError: it cannot be copied.
+    Raises InputError: there is a link in place of a directory, or something that is neither file nor directory;
+    OSError: it cannot be copied.
     """
     if found.is_dir():
         place = target / name

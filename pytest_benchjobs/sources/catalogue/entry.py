@@ -161,8 +161,7 @@ class Entry(Model, defer_build=True):
     def place(self) -> Path:
         """The directory of its files, whether they are there or not.
 
-        Raises:
-            InputError: the package that they come with is not installed.
+        Raises InputError: the package that they come with is not installed.
         """
         if self.bundled is None:
             return self.directory / "files"
@@ -187,8 +186,7 @@ class Entry(Model, defer_build=True):
     def sources(self, directory: Path | None = None, given: Parameters | None = None) -> Sequence[Source]:
         """Open it, from its place or from another directory with the same files.
 
-        Raises:
-            InputError: something in it is missing or wrong.
+        Raises InputError: something in it is missing or wrong.
         """
         more = (given or Parameters(),) if self.parameters else ()
         made: Sequence[Source] = load(self.source)(self, directory or self.place, *more)
@@ -222,11 +220,7 @@ def same(name: str) -> str:
 
 
 def read_entry(text: str, path: Path | str) -> Entry:
-    """Read an entry from TOML.
-
-    Raises:
-        InputErrors: every mistake in it, with its line.
-    """
+    """Read an entry from TOML. Raises InputErrors: every mistake in it, with its line."""
     from ..complaints import Complaints
     from ..documents import parse_document
 
@@ -235,22 +229,14 @@ def read_entry(text: str, path: Path | str) -> Entry:
 
 
 def entry_at(path: Path) -> Entry:
-    """Read the entry in a file.
-
-    Raises:
-        InputError: it cannot be read, or is wrong.
-    """
+    """Read the entry in a file. Raises InputError: it cannot be read, or is wrong."""
     from ..documents import SETTINGS_BYTES, read_text
 
     return read_entry(read_text(path, limit=SETTINGS_BYTES), path)
 
 
 def load(reference: str) -> Any:
-    """Import the object named by `module:function`.
-
-    Raises:
-        InputError: it does not exist.
-    """
+    """Import the object named by `module:function`. Raises InputError: it does not exist."""
     module, _, name = reference.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

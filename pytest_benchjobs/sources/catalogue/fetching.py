@@ -48,9 +48,8 @@ def fetch(
         force: Fetch it also if it is there.
         keep_entry: Keep the entry as well, so that the benchmark is known by name from now on.
 
-    Raises:
-        InputError: the given files are not the benchmark, or there is no address to fetch it from.
-        InfrastructureError: it cannot be fetched or written.
+    Raises InputError: the given files are not the benchmark, or there is no address to fetch it from;
+    InfrastructureError: it cannot be fetched or written.
     """
     if entry.bundled is not None:
         if given is not None:
@@ -122,10 +121,8 @@ def _bring(entry: Entry, partial: Path, raw: Path, on_progress: Progress) -> Non
 def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
     """Context in which errors of the content name the given file, not a temporary path.
 
-    Raises:
-        InputError: the given files are not the benchmark.
-        InfrastructureError: the fetched files are not the benchmark.
-        OSError: the cache cannot be written.
+    Raises InputError: the given files are not the benchmark; InfrastructureError: the fetched files are not the
+    benchmark; OSError: the cache cannot be written.
     """
     try:
         yield
@@ -156,8 +153,7 @@ def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
 def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
     """Prepare the fetched files, and list their scenarios; returns the number of scenarios.
 
-    Raises:
-        InputError: there is none, or a mistake.
+    Raises InputError: there is none, or a mistake.
     """
     from ..protocol import Unsupported
 

@@ -33,9 +33,8 @@ _ITS_DOING = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errn
 def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
     """Copy the given files below `target`, to where fetched files would be; `room` is for unpacking.
 
-    Raises:
-        InputError: it cannot be read, contains something forbidden, or is not what the entry describes.
-        OSError: it cannot be written.
+    Raises InputError: it cannot be read, contains something forbidden, or is not what the entry describes; OSError: it
+    cannot be written.
     """
     # Links in the path itself are the user's own. The name is the one that the user sees.
     real = Path(os.path.realpath(given))

@@ -27,11 +27,7 @@ def installed() -> Mapping[str, metadata.EntryPoint]:
 
 
 def opened(point: metadata.EntryPoint) -> Entry | tuple[Source, ...]:
-    """Load the object of an entry point.
-
-    Raises:
-        InputError: it cannot be loaded, or is not a benchmark.
-    """
+    """Load the object of an entry point. Raises InputError: it cannot be loaded, or is not a benchmark."""
     package = point.dist.name if point.dist is not None else point.value
     where = f"benchmark {point.name!r} of {package}"
     try:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from ...model.base import Model
 from ...model.errors import InputError
 from ...system.cache import cache_directory
+from ...system.keeping import change_of
 from ..rows import is_index
 from .copying import is_within
 from .entry import Entry
@@ -78,17 +79,8 @@ def state_of(entry: Entry) -> State:
     if record.recipe != recipe(entry) and not record.given:
         return State(record, "was fetched from another origin than its entry names now")
     root = entry.directory / FILES
-    return State(record, next(filter(None, (_trouble(file, root) for file in record.files)), None))
-
-
-def _trouble(file: File, root: Path) -> str | None:
-    try:
-        about = (root / file.path).stat()
-    except OSError:
-        return f"has lost {file.path}"
-    if (about.st_size, about.st_mtime_ns) != (file.size, file.mtime_ns):
-        return f"was changed since it was fetched: {file.path}"
-    return None
+    troubles = (change_of(root, file.path, file.size, file.mtime_ns) for file in record.files)
+    return State(record, next(filter(None, troubles), None))
 
 
 def kept_entry(directory: Path) -> Entry | None:
@@ -115,8 +107,7 @@ def trouble(entry: Entry) -> str | None:
 def opened(entry: Entry, fetch: Callable[[Entry], object] | None = None) -> Path:
     """Return the directory of its files. `fetch` fetches missing files, if possible.
 
-    Raises:
-        InputError: it is not on this machine, or is damaged.
+    Raises InputError: it is not on this machine, or is damaged.
     """
     why = trouble(entry)
     if why is not None and fetch is not None and entry.is_fetchable and entry.bundled is None:
@@ -148,9 +139,7 @@ def recipe(entry: Entry) -> str:
 def walked(root: Path) -> Iterator[Path]:
     """Yield the files below a directory, without links and indexes.
 
-    Raises:
-        InputError: a link leads out of it, or something in it is not a file.
-        OSError: a directory cannot be read.
+    Raises InputError: a link leads out of it, or something in it is not a file; OSError: a directory cannot be read.
     """
     for path in sorted(root.rglob("*")):
         if path.is_symlink():
@@ -168,9 +157,7 @@ def walked(root: Path) -> Iterator[Path]:
 def listed(root: Path) -> Iterator[File]:
     """Yield the records of the files below a directory.
 
-    Raises:
-        InputError: as for `walked`.
-        OSError: one cannot be read.
+    Raises InputError: as for `walked`; OSError: one cannot be read.
     """
     for path in walked(root):
         about = path.stat()

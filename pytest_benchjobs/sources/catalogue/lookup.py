@@ -27,8 +27,7 @@ class Lookup:
         directories: They hold the user's files.
         registry: Entries of a registry that was named.
 
-    Raises:
-        InputError: a file is wrong.
+    Raises InputError: a file is wrong.
     """
 
     def __init__(self, directories: Iterable[Path], registry: Sequence[Entry] = ()) -> None:
@@ -42,8 +41,7 @@ class Lookup:
     def find(self, text: str) -> Entry | tuple[Source, ...] | None:
         """Return the entry for `NAME` or `NAME@VERSION`, or the sources of an installed package; None: there is none.
 
-        Raises:
-            InputError: it has no such version, or the installed object is wrong.
+        Raises InputError: it has no such version, or the installed object is wrong.
         """
         name, at, version = text.partition("@")
         named = [entry for entry in self.listed if entry.is_called(name)]
@@ -92,21 +90,13 @@ class Lookup:
 
 
 def version_of(source: Source) -> str | None:
-    """Version of a source's benchmark; None: it has none.
-
-    Raises:
-        InputError: the source is wrong.
-    """
+    """Version of a source's benchmark; None: it has none. Raises InputError: the source is wrong."""
     version = getattr(source, "version", None)
     return None if version is None else str(version)
 
 
 def check_version(name: str, version: str, have: Iterable[str]) -> None:
-    """Check that a benchmark has a version.
-
-    Raises:
-        InputError: it has others, or none.
-    """
+    """Check that a benchmark has a version. Raises InputError: it has others, or none."""
     known = sorted(set(have))
     if version not in known:
         said = f"in version {', '.join(known)}" if known else "without a version"

@@ -42,8 +42,7 @@ def _datasets() -> TypeAdapter[list[_Dataset]]:
 def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
     """Read the entries of a registry file, the newest version of each name first, and why others are unusable.
 
-    Raises:
-        InputError: it is not a registry file.
+    Raises InputError: it is not a registry file.
     """
     try:
         datasets = _datasets().validate_python(json.loads(read_text(path, limit=_MAX_BYTES)))

@@ -28,10 +28,8 @@ _NEVER = (
 def check_out(origin: GitOrigin, place: Path, target: Path, on_progress: Progress) -> None:
     """Copy the paths of a commit below `target`. `place` caches fetched objects for the next time.
 
-    Raises:
-        InputError: one of the paths cannot be copied.
-        InfrastructureError: there is no git, the fetch fails, or one of the paths is a link.
-        OSError: it cannot be written.
+    Raises InputError: one of the paths cannot be copied; InfrastructureError: there is no git, the fetch fails, or one
+    of the paths is a link; OSError: it cannot be written.
     """
     if shutil.which("git") is None:
         raise InfrastructureError(

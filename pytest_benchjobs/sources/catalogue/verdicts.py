@@ -33,11 +33,7 @@ def read_verdicts(entry: Entry) -> Verdicts | None:
 
 
 def keep_verdicts(entry: Entry, found: Mapping[str, str]) -> None:
-    """Add verdicts to the stored ones.
-
-    Raises:
-        OSError: the cache cannot be written.
-    """
+    """Add verdicts to the stored ones. Raises OSError: the cache cannot be written."""
     before = read_verdicts(entry)
     record = Verdicts(
         checked_at=datetime.datetime.now(datetime.UTC),

@@ -54,11 +54,7 @@ class AIME(RowSource):
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[AIME]:
-    """One source for each file.
-
-    Raises:
-        InputError: there is no file, or the year of one is unknown.
-    """
+    """One source for each file. Raises InputError: there is no file, or the year of one is unknown."""
     files = sorted(path for path in directory.rglob("*.jsonl") if not path.name.startswith("."))
     if not files:
         raise InputError("there are no *.jsonl files with problems of AIME here", path=directory)
@@ -76,11 +72,7 @@ def _year(path: Path, directory: Path) -> str:
 
 
 def _column(row: Row, name: str) -> Any:
-    """Return the value of a column, whatever the case of its name.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the value of a column, whatever the case of its name. Raises KeyError: there is none."""
     for key in (name, name.capitalize(), name.upper()):
         if key in row:
             return row[key]

@@ -88,8 +88,7 @@ sources = ARC.of
 def prepare(fetched: Path, filled: Path) -> None:
     """Write the tasks of the evaluation set, which are a file each, into one file.
 
-    Raises:
-        InputError: there are none, or one is not a task.
+    Raises InputError: there are none, or one is not a task.
     """
     files = sorted(fetched.rglob("*.json"))
     if any(path.parent.name == "evaluation" for path in files):

@@ -116,8 +116,7 @@ def prepare(fetched: Path, directory: Path) -> None:
 
     A list of ids beside it, such as `hard_ids.json`, selects rows.
 
-    Raises:
-        InputError: there is no file, it cannot be read, or a row lacks a column.
+    Raises InputError: there is no file, it cannot be read, or a row lacks a column.
     """
     lists = sorted(fetched.rglob(_IDS))
     if len(lists) > 1:
@@ -142,8 +141,7 @@ def prepare(fetched: Path, directory: Path) -> None:
 def prepare_hard(fetched: Path, directory: Path) -> None:
     """Write the rows of BigCodeBench-Hard, as `prepare` does.
 
-    Raises:
-        InputError: the same, or no list selects the rows and their number is not that of Hard.
+    Raises InputError: the same, or no list selects the rows and their number is not that of Hard.
     """
     prepare(fetched, directory)
     with (directory / ROWS).open("rb") as rows:

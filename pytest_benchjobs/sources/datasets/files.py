@@ -28,9 +28,7 @@ def names(row: Mapping[str, Any], key: str) -> list[str]:
 
     It may be a list, JSON in a string, or a Python literal.
 
-    Raises:
-        KeyError: the row has no such key.
-        ValueError: the value is not a list of texts.
+    Raises KeyError: the row has no such key; ValueError: the value is not a list of texts.
     """
     value = row[key]
     if isinstance(value, str):
@@ -65,8 +63,7 @@ def the_one(fetched: Path, endings: Sequence[str], apart: Sequence[Path] = ()) -
         endings: Suffixes, without their first point.
         apart: Directories that are not searched.
 
-    Raises:
-        InputError: there is none, or there are several.
+    Raises InputError: there is none, or there are several.
     """
     found = sorted(
         path
@@ -87,8 +84,7 @@ def the_one(fetched: Path, endings: Sequence[str], apart: Sequence[Path] = ()) -
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a .parquet, .jsonl, .jsonl.gz or .json file.
 
-    Raises:
-        InputError: it cannot be read, or pyarrow is missing.
+    Raises InputError: it cannot be read, or pyarrow is missing.
     """
     try:
         rows: Any

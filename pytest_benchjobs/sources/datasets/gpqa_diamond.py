@@ -81,11 +81,7 @@ class GPQA(RowSource):
 
 
 def sources(entry: Entry, directory: Path, given: Parameters) -> Sequence[GPQA]:
-    """The questions, in one source.
-
-    Raises:
-        InputError: there is no such reading.
-    """
+    """The questions, in one source. Raises InputError: there is no such reading."""
     reading = given.values.get("reading", "official")
     if not isinstance(reading, str) or reading not in _READINGS:
         raise InputError(f"{entry.name}: reading: official or lenient is expected, not {reading!r}"[:300])
@@ -95,8 +91,7 @@ def sources(entry: Entry, directory: Path, given: Parameters) -> Sequence[GPQA]:
 def prepare(fetched: Path, filled: Path) -> None:
     """Shuffle the options of each question, and write all questions into one file.
 
-    Raises:
-        InputError: there is no such table, or it lacks a column.
+    Raises InputError: there is no such table, or it lacks a column.
     """
     write_rows(filled / _ROWS, shuffled(_rows(the_one(fetched, ("csv",)))))
 

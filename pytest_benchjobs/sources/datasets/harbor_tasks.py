@@ -24,20 +24,12 @@ class ListedTask(HarborTask):
         self.version = entry.version
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario.
-
-        Raises:
-            InputError: the directory has become wrong since, or has another id.
-        """
+        """The whole scenario. Raises InputError: the directory has become wrong since, or has another id."""
         return super().load(scenario_id).model_copy(update={"benchmark_version": self.version})
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[ListedTask]:
-    """One source for each task directory, in order of name.
-
-    Raises:
-        InputError: a directory cannot be read.
-    """
+    """One source for each task directory, in order of name. Raises InputError: a directory cannot be read."""
     try:
         return [ListedTask(path, entry) for path in _tasks(directory, _MAX_DEPTH)]
     except OSError as error:

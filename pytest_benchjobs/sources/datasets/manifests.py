@@ -27,8 +27,7 @@ class _Diagnostic(Manifest):
 def conversations(entry: Entry, directory: Path, given: Parameters) -> Sequence[Manifest]:
     """Return the sources of a benchmark of conversations: strict ones, unless `strict` is false.
 
-    Raises:
-        InputError: `strict` is neither true nor false, or a manifest cannot be used.
+    Raises InputError: `strict` is neither true nor false, or a manifest cannot be used.
     """
     strict = given.values.get("strict", True)
     if not isinstance(strict, bool):
@@ -40,8 +39,7 @@ def conversations(entry: Entry, directory: Path, given: Parameters) -> Sequence[
 def sources(entry: Entry, directory: Path) -> Sequence[Manifest]:
     """One source for each manifest directly in the directory, in order of name. It names the entry and its version.
 
-    Raises:
-        InputError: there is none, one cannot be read, or it is of another benchmark or version.
+    Raises InputError: there is none, one cannot be read, or it is of another benchmark or version.
     """
     try:
         found = [Manifest(path) for path in sorted(directory.iterdir()) if is_manifest(path)]
@@ -59,8 +57,7 @@ def sources(entry: Entry, directory: Path) -> Sequence[Manifest]:
 def samples(entry: Entry, directory: Path, given: Parameters) -> Sequence[Manifest]:
     """Return the sources of a benchmark whose only `dataset` is its sample.
 
-    Raises:
-        InputError: another one is wanted.
+    Raises InputError: another one is wanted.
     """
     wanted = given.values.get("dataset", SAMPLE)
     if wanted != SAMPLE:

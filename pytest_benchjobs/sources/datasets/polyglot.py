@@ -208,8 +208,7 @@ sources = Polyglot.of
 def prepare(fetched: Path, directory: Path) -> None:
     """Write rows and directories for the exercises of a checkout of the repository.
 
-    Raises:
-        InputError: it has none, or one does not have Exercism's format.
+    Raises InputError: it has none, or one does not have Exercism's format.
     """
     configurations = sorted(fetched.glob("*/exercises/practice/*/.meta/config.json"))
     if not configurations:

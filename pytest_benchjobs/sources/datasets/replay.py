@@ -62,8 +62,7 @@ class Captures:
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """List the captures in order of their paths. None is opened.
 
-        Raises:
-            InputError: there is none, or one cannot be a capture.
+        Raises InputError: there is none, or one cannot be a capture.
         """
         types = tuple(scorer.type for scorer in self._scorers)
         return [ScenarioRef(name, scorers=types) for name in self.files() if wanted is None or wanted(name)]
@@ -71,8 +70,7 @@ class Captures:
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario. A broken capture has one, too: its trial is an error that is kept like any other.
 
-        Raises:
-            InputError: there is no such capture.
+        Raises InputError: there is no such capture.
         """
         path = self.files().get(scenario_id)
         if path is None:
@@ -99,11 +97,7 @@ class Captures:
         )
 
     def files(self) -> Mapping[str, Path]:
-        """Captures by the ids of their scenarios.
-
-        Raises:
-            InputError: there is none, or one cannot be a capture.
-        """
+        """Captures by the ids of their scenarios. Raises InputError: there is none, or one cannot be a capture."""
         if self._files is None:
             self._files = self._find()
         return self._files
@@ -138,8 +132,7 @@ class Captures:
 def sources(entry: Entry, directory: Path, given: Parameters) -> Sequence[Captures]:
     """Return the captures that the parameters name. `directory` has samples.
 
-    Raises:
-        InputError: a parameter is missing or wrong.
+    Raises InputError: a parameter is missing or wrong.
     """
     if given.values.get("capture_path") is None:
         raise InputError(
@@ -150,11 +143,7 @@ def sources(entry: Entry, directory: Path, given: Parameters) -> Sequence[Captur
 
 
 def samples(entry: Entry, directory: Path, given: Parameters) -> Sequence[Captures]:
-    """Return the captures that come with the package.
-
-    Raises:
-        InputError: a parameter is wrong.
-    """
+    """Return the captures that come with the package. Raises InputError: a parameter is wrong."""
     from ..catalogue.entry import Parameters
 
     values = {**given.values, "capture_path": str(directory)}

@@ -88,11 +88,7 @@ class ReplicationBench(RowSource):
         )
 
     def _data(self, row: Row) -> dict[str, Path]:
-        """Return the data files of the benchmark to copy into the container.
-
-        Raises:
-            ValueError: they are not here.
-        """
+        """Return the data files of the benchmark to copy into the container. Raises ValueError: they are not here."""
         if not row["local_data"]:
             return {}
         place = self.path.parent / _DATA / row["paper"]
@@ -107,8 +103,7 @@ sources = ReplicationBench.of
 def prepare(fetched: Path, filled: Path) -> None:
     """Write the core tasks into one file, a Dockerfile for each paper, and copy the data that are there.
 
-    Raises:
-        InputError: there are no papers or tasks, or one is wrong.
+    Raises InputError: there are no papers or tasks, or one is wrong.
     """
     papers = {paper["paper_id"]: paper for paper in _read(fetched, "papers/*.json", ("paper_id", "source"))}
     tasks = _read(fetched, "tasks/*/*.json", ("paper_id", "task_id", "kind"))

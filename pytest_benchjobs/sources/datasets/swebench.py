@@ -73,8 +73,7 @@ sources = SWEBench.of
 def prepare(fetched: Path, directory: Path) -> None:
     """Write the rows of the official parquet file, or of a .jsonl or .json file, in the format of `sources`.
 
-    Raises:
-        InputError: there is no file, it cannot be read, or pyarrow is missing.
+    Raises InputError: there is no file, it cannot be read, or pyarrow is missing.
     """
     path = the_one(fetched, ("parquet", "jsonl", "json"))
     write_rows(directory / ROWS, ({key: row[key] for key in _KEPT if key in row} for row in read_rows(path)))

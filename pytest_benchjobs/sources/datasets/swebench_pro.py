@@ -126,8 +126,7 @@ sources = SWEBenchPro.of
 def prepare(fetched: Path, directory: Path) -> None:
     """Write rows with the scripts of their instance, from the rows and the directories of the authors' repository.
 
-    Raises:
-        InputError: something is missing, or cannot be read.
+    Raises InputError: something is missing, or cannot be read.
     """
     scripts = next(fetched.rglob("run_scripts"), fetched / "run_scripts")
     path = the_one(fetched, ("parquet", "jsonl", "json"), apart=(scripts, scripts.parent / "dockerfiles"))

@@ -197,20 +197,26 @@ def judged(cell: Cell, result: Mapping[str, Any] | None, seen: Iterable[Seen]) -
     return verdict(HEALED if met else NOT_MET)
 
 
-def troubles(directory: Path, expected: int, output: str) -> list[str]:
-    """What is wrong with a job whatever its trials say."""
+def inconsistencies(directory: Path, output: str) -> list[str]:
+    """What is wrong with a job whatever its trials say: tracebacks, results that are there twice or in no history."""
     found = []
     for sign in ("Traceback", "INTERNALERROR"):
         before, it, behind = output.partition(sign)
         if it:
             found.append(f"a traceback: {before[-500:]}{it}{behind[:2500]}")
-    ended = [result["node_id"] for result in results(directory)]
-    if sorted(set(ended)) != sorted(ended) or len(ended) != expected:
-        found.append(f"{expected} trials, but {len(ended)} results, {len(set(ended))} of them different")
+    ended = sorted(result["node_id"] for result in results(directory))
     with contextlib.closing(sqlite3.connect(directory / "reports" / "history.sqlite")) as history:
         kept = sorted(row[0] for row in history.execute("SELECT node_id FROM trials"))
-    if kept != sorted(ended):
-        found.append(f"{len(ended)} results, but {len(kept)} in the history")
+    if not ended == sorted(set(ended)) == kept:
+        found.append(f"{len(ended)} results, {len(set(ended))} of them different, {len(kept)} in the history")
+    return found
+
+
+def troubles(directory: Path, expected: int, output: str) -> list[str]:
+    """The same of a job of so many trials, and what it has left in the engine."""
+    found = inconsistencies(directory, output)
+    if (ended := len(results(directory))) != expected:
+        found.append(f"{expected} trials, but {ended} results")
     if left := left_of(*jobs(directory)):
         found.append(f"left in the engine: {left}")
     return found
