@@ -35,7 +35,7 @@ from pytest_benchjobs.sandbox.labels import abandoned
 
 from .fake_http import USER, Server
 from .fake_node import FINAL, LABEL, OVER_STORAGE, POD, PODS, Command, Node, Runner, set_condition
-from .fake_rules import check, requested
+from .fake_rules import admit, check, requested
 from .fake_store import (
     KINDS,
     Kind,
@@ -428,7 +428,10 @@ class FakeCluster:
             resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
             return obj | {"status": {"allowed": not self.is_forbidden(asked["verb"], resource)}}
         check(kind, obj)
-        return self.store.create(kind, namespace, _with_defaults(obj) if kind is PODS else obj)
+        if kind is PODS:
+            admit(self.store, namespace, obj)
+            obj = _with_defaults(obj)
+        return self.store.create(kind, namespace, obj)
 
     def delete(self, kind: Kind, obj: Object, options: Object) -> Object:
         """Delete an object, a Pod after its grace, and return what the API says. Raises Refused."""

@@ -134,6 +134,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             or kind is None
             or match["version"] != kind.version
             or match["sub"] not in (None, "exec")
+            or (match["namespace"] and not kind.namespaced)
         ):
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         namespace, name, sub = match["namespace"] or "", match["name"], match["sub"]

@@ -195,8 +195,8 @@ class Runner:
             self.event("Started", f"Started container {name}")
 
     def _first(self, spec: Object) -> str | None:
-        """The container in whose namespaces others are."""
-        return self.containers.get(spec["containers"][0]["name"])
+        """The container in whose namespaces others are: the first one that does not end before others start."""
+        return next((made for name, made in self.containers.items() if not _is_step(spec, name)), None)
 
     def _host_config(self, pod: Object, container: Object, volumes: dict[str, Path]) -> Any:
         spec, security = pod["spec"], container.get("securityContext") or {}
@@ -349,7 +349,7 @@ class Runner:
         }
         codes = {name: field(status, "state.terminated.exitCode") for name, status in found.items()}
         own = {name: code for name, code in codes.items() if name not in first}
-        todo = [name for name in first if codes[name] != 0]
+        todo = [name for name in first if _is_step(spec, name) and codes[name] != 0]
         phase = "Running" if self._started else "Pending"
         if None not in own.values() or any(codes[name] for name in todo):
             phase = "Failed" if todo or any(own.values()) else "Succeeded"
@@ -409,8 +409,9 @@ def _storage_limit(pod: Object) -> str | None:
 
 
 def _is_step(spec: Object, name: str) -> bool:
-    """Whether a container has to end before others start."""
-    return any(one["name"] == name for one in spec.get("initContainers") or ())
+    """Whether a container has to end before others start: sidecars run on."""
+    first = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") != "Always")
+    return name in [one["name"] for one in first]
 
 
 def _is_empty(spec: Object, volume: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a real API server refuses, in its words: objects that are not valid."""
+"""What a real API server refuses, in its words: objects that are not valid, and Pods that are not admitted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
-from .fake_store import Kind, Object, Refused, content, details_of, field, quantity
+from .fake_store import (
+    KINDS,
+    Kind,
+    Object,
+    Refused,
+    Store,
+    content,
+    details_of,
+    field,
+    forbidden,
+    quantity,
+)
 
 MAX_CONFIG = 1 << 20
 _NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -83,6 +94,37 @@ def _mistakes_of_pod(spec: Object) -> Iterator[tuple[str, str]]:
             "spec.activeDeadlineSeconds",
             f"Invalid value: {deadline}: must be between 1 and 2147483647, inclusive",
         )
+
+
+def admit(store: Store, namespace: str, pod: Object) -> None:
+    """Raise Refused for a Pod that names no RuntimeClass of the cluster, or that its namespace does not take."""
+    for why in _objections(store, namespace, pod):
+        raise forbidden(KINDS["pods"], pod["metadata"]["name"], why)
+
+
+def _objections(store: Store, namespace: str, pod: Object) -> Iterator[str]:
+    runtime = pod["spec"].get("runtimeClassName")
+    if runtime and not store.list(KINDS["runtimeclasses"], fields=f"metadata.name={runtime}"):
+        yield f'pod rejected: RuntimeClass "{runtime}" not found'
+    labels = store.get(KINDS["namespaces"], "", namespace)["metadata"].get("labels") or {}
+    if labels.get("pod-security.kubernetes.io/enforce") == "restricted" and (wrong := [*_as_root(pod)]):
+        yield f'violates PodSecurity "restricted:latest": {", ".join(wrong)}'
+    others = [one["status"]["phase"] for one in store.list(KINDS["pods"], namespace)]
+    used = len([phase for phase in others if phase not in ("Succeeded", "Failed")])
+    for quota in store.list(KINDS["resourcequotas"], namespace):
+        name, limit = quota["metadata"]["name"], quota["spec"]["hard"]["pods"]
+        if used >= quantity(limit):
+            yield f"exceeded quota: {name}, requested: pods=1, used: pods={used}, limited: pods={limit}"
+
+
+def _as_root(pod: Object) -> Iterator[str]:
+    """What Pod Security says of containers that run as root; it has further rules."""
+    for container in pod["spec"]["containers"]:
+        own, named = container.get("securityContext") or {}, f'container "{container["name"]}"'
+        if not own.get("runAsNonRoot"):
+            yield f"runAsNonRoot != true (pod or {named} must set securityContext.runAsNonRoot=true)"
+        if own.get("runAsUser") == 0:
+            yield f"runAsUser=0 ({named} must not set runAsUser=0)"
 
 
 def requested(pods: Iterable[Object], what: str) -> float:

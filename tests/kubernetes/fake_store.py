@@ -54,6 +54,7 @@ KINDS = {
         Kind("pods", "Pod"),
         Kind("configmaps", "ConfigMap"),
         Kind("events", "Event"),
+        Kind("resourcequotas", "ResourceQuota"),
         Kind("nodes", "Node", namespaced=False),
         Kind("namespaces", "Namespace", namespaced=False),
         Kind("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
@@ -90,6 +91,11 @@ def not_found(kind: Kind, name: str) -> Refused:
 def conflict(what: str, group: str, name: str, why: str) -> Refused:
     details = {"name": name, **({"group": group} if group else {}), "kind": what.partition(".")[0]}
     return Refused(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}', **details)
+
+
+def forbidden(kind: Kind, name: str, why: str) -> Refused:
+    message = f'{kind.qualified} "{name}" is forbidden: {why}'
+    return Refused(403, "Forbidden", message, **details_of(kind, name))
 
 
 def details_of(kind: Kind, name: str) -> Object:

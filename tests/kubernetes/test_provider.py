@@ -1,15 +1,21 @@
-"""What a provider of Pods does for all of them: their owner, which is made anew where it is gone; their networks."""
+"""What a provider of Pods does for all of them: their owner, which is made anew where it is gone; their networks.
+
+And what the cluster of `make k8s` cannot show of Pods that are not admitted, and of sidecars.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import Ungradable
+from pytest_benchjobs.model.errors import ContainerStartFailed, Ungradable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.kubernetes import provider as module
@@ -18,11 +24,14 @@ from pytest_benchjobs.sandbox.kubernetes.link import KilledInside
 from pytest_benchjobs.sandbox.kubernetes.pod import OWNER
 from pytest_benchjobs.sandbox.kubernetes.provider import ClusterSettings, KubernetesProvider
 from pytest_benchjobs.sandbox.kubernetes.sandbox import KubernetesSandbox
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
+from pytest_benchjobs.sandbox.program import PROGRAM
+from pytest_benchjobs.sandbox.protocol import Mount, SandboxSpec
 from pytest_benchjobs.sandbox.relay import Relays
 from tests.support import IMAGE, until
 
 from .fake_cluster import FakeCluster
+from .fake_node import POD, PODS
+from .fake_store import KINDS
 
 pytestmark = pytest.mark.docker
 
@@ -156,3 +165,90 @@ def test_where_nothing_shows_that_a_network_is_open_it_is_waited_for_once(
         provider._await_network(sandbox, "public")
     assert (first.tries, second.tries) == (1, 0)
     assert "neither the cluster's API nor another node was reached" in first.notes[0]
+
+
+class Namespace:
+    """A namespace of a test's own, and a provider in it."""
+
+    def __init__(self, fake: FakeCluster, name: str, template: Path | None = None, **labels: str) -> None:
+        self._fake, self._name = fake, name
+        fake.create(KINDS["namespaces"], "", {"metadata": {"name": name, "labels": labels}})
+        settings = ClusterSettings(kubeconfig=fake.kubeconfig, namespace=name, template=template)
+        self.provider = KubernetesProvider(current_owner(), settings)
+
+    def start(self, **more: Any) -> KubernetesSandbox:
+        spec = SandboxSpec(Environment(image=IMAGE), {"trial": "t"}, "public", 600, **more)
+        return self.provider.start(spec, lambda _: None)
+
+    def pods(self) -> list[dict[str, Any]]:
+        return self._fake.store.list(PODS, self._name)
+
+    def names(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.pods()]
+
+    def refuses(self, words: str, **more: Any) -> None:
+        """A start ends with the first answer, in its words, and nothing is left of it."""
+        before, asked = self.names(), self._fake.requests.count(("create", "pods"))
+        told = rf'^the cluster takes no such Pod: pods "bench-\w+" is forbidden: {re.escape(words)}$'
+        with pytest.raises(ContainerStartFailed, match=told):
+            self.start(**more)
+        assert self._fake.requests.count(("create", "pods")) == asked + 1
+        assert self.names() == before
+
+
+def test_a_runtime_is_one_of_the_clusters(fake: FakeCluster) -> None:
+    there = Namespace(fake, "runtimes")
+    with contextlib.closing(there.provider) as provider:
+        there.refuses('pod rejected: RuntimeClass "kata" not found', runtime="kata")
+        assert provider.runtimes() == ()
+        fake.create(KINDS["runtimeclasses"], "", {"metadata": {"name": "kata"}, "handler": "kata-qemu"})
+        assert provider.runtimes() == ("kata",)
+        assert there.start(runtime="kata").exec(["true"], timeout=60, sink=lambda _: None).exit_status == 0
+        assert [pod["spec"].get("runtimeClassName") for pod in there.pods()] == ["kata"]
+
+
+def test_where_pod_security_forbids_root_no_pod_starts(fake: FakeCluster) -> None:
+    there = Namespace(fake, "restricted", **{"pod-security.kubernetes.io/enforce": "restricted"})
+    with contextlib.closing(there.provider):
+        there.refuses(
+            'violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "bench" must set '
+            'securityContext.runAsNonRoot=true), runAsUser=0 (container "bench" must not set runAsUser=0)'
+        )
+
+
+def test_a_quota_that_is_full_is_told_at_once_though_others_of_the_job_are_at_work(fake: FakeCluster) -> None:
+    there = Namespace(fake, "quotas")
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    fake.create(KINDS["resourcequotas"], "quotas", quota)
+    with contextlib.closing(there.provider):
+        first = there.start()
+        there.refuses("exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1")
+        first.remove()
+        there.start()
+
+
+def test_a_sidecar_of_the_template_runs_beside_the_trial_and_goes_with_it(
+    fake: FakeCluster, tmp_path: Path
+) -> None:
+    template, directory = tmp_path / "pod.yaml", tmp_path / "agent"
+    mesh = {"name": "mesh", "image": IMAGE, "command": ["sleep", "1000"], "restartPolicy": "Always"}
+    template.write_text(json.dumps({"spec": {"initContainers": [mesh]}}), "utf-8")
+    directory.mkdir()
+    (directory / "file").write_text("delivered", "utf-8")
+    there = Namespace(fake, "meshes", template)
+    with contextlib.closing(there.provider):
+        sandbox = there.start(mounts=(Mount(directory, "/opt/agent"),))
+        (pod,) = there.pods()
+        states = pod["status"]["initContainerStatuses"]
+        assert [(one["name"], *one["state"]) for one in states] == [
+            ("mesh", "running"),
+            ("bench-files", "terminated"),
+        ]
+        output: list[bytes] = []
+        words = ["sh", "-c", "cat /opt/agent/file; tr '\\0' ' ' </proc/1/cmdline"]
+        assert sandbox.exec(words, timeout=60, sink=output.append).exit_status == 0
+        assert b"".join(output).startswith(b"delivered" + f"{PROGRAM} serve pod ".encode())
+        sandbox.remove()
+        assert there.pods() == []
+        made = {"label": f"{POD}={pod['metadata']['uid']}"}
+        until(lambda: not fake.engine.containers(all=True, filters=made))

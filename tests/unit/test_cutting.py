@@ -103,7 +103,7 @@ def _trial() -> Any:
 
 
 def _setup(machine: Machine) -> Setup:
-    scenario = SimpleNamespace(environment=SimpleNamespace(access=None))
+    scenario = SimpleNamespace(environment=SimpleNamespace(access=lambda: None))
     return Setup(_trial(), machine, scenario)  # type: ignore[arg-type]
 
 

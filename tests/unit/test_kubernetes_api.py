@@ -277,12 +277,13 @@ class TestObjects:
         assert delete.body["gracePeriodSeconds"] == 3
 
     def test_kinds_have_their_paths(self, server: Scripted, cluster: Cluster) -> None:
-        for kind in ("ConfigMap", "NetworkPolicy", "Node"):
+        for kind in ("ConfigMap", "NetworkPolicy", "Node", "RuntimeClass"):
             assert cluster.get(kind, "x") is None
         assert [call.path for call in server.calls] == [
             "/api/v1/namespaces/trials/configmaps/x",
             "/apis/networking.k8s.io/v1/namespaces/trials/networkpolicies/x",
             "/api/v1/nodes/x",
+            "/apis/node.k8s.io/v1/runtimeclasses/x",
         ]
 
     def test_what_is_gone_is_no_error(self, server: Scripted, cluster: Cluster) -> None:

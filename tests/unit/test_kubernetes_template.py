@@ -17,6 +17,7 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.kubernetes.pod import (
     CONTAINER,
+    FILLER,
     NETWORK,
     OWNER,
     Manifest,
@@ -137,6 +138,21 @@ class TestPods:
             "mountPath": "/opt/agent",
             "readOnly": False,
         }
+
+    def test_what_newer_clusters_have_is_in_every_pod_as_it_is(self, tmp_path: Path) -> None:
+        spec = {
+            "hostUsers": False,
+            "initContainers": [{"name": "mesh", "image": "m", "restartPolicy": "Always"}],
+            "volumes": [{"name": "data", "image": {"reference": "d:1", "pullPolicy": "IfNotPresent"}}],
+            "containers": [{"name": CONTAINER, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+        }
+        template = _read(tmp_path / "t.yaml", yaml.safe_dump({"spec": spec}))
+        made = _pod(template, delivered=("/opt/agent",))["spec"]
+        assert made["hostUsers"] is False
+        assert made["initContainers"][0] == {"name": "mesh", "image": "m", "restartPolicy": "Always"}
+        assert [one["name"] for one in made["initContainers"]] == ["mesh", FILLER]
+        assert spec["volumes"][0] in made["volumes"]
+        assert {"name": "data", "mountPath": "/data"} in made["containers"][0]["volumeMounts"]
 
     def test_the_two_numbers_and_gpus(self) -> None:
         environment = Environment(image="i", cpus=2, cpus_request=0.25, memory=100, storage=7, gpus=2)

@@ -35,7 +35,7 @@ from .dockerfile import AUTOMATIC, base_images, copied, references, substitute
 from .engine import LABEL, Engine
 from .library import BROKEN
 from .pulling import Check, hear, rest
-from .words import DISK_FULL
+from .words import BUILDER_GONE, DISK_FULL
 
 _KEPT_LINES = 30
 _LONGEST_LINE = 65_536
@@ -48,8 +48,6 @@ _SHORTEST_SECRET = 4
 _TARGET = "image"
 # Python 3.11.0 to 3.11.3 know no filters.
 _AS_WRITTEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
-_GONE = re.compile(r"ERROR: (.*\bUnavailable\b|context deadline exceeded$)")
-"""What buildx says last where the builder did not live to see the end."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -334,7 +332,7 @@ class _Build:
             )
             if status != 0:
                 self.take("\n")
-                if self.tail and _GONE.match(self.tail[-1]):
+                if self.tail and self.tail[-1].startswith("ERROR: ") and self.tail[-1] in BUILDER_GONE:
                     raise EngineLost(f"BuildKit went away during a build: {self.tail[-1]}")
                 raise _Failed(f"docker buildx exited with status {status}")
 

@@ -68,4 +68,9 @@ TOO_OFTEN = Words(
     ("too many requests", "toomanyrequests", "429"),
     "Docker 20.10 to 29",
 )
-TABLE = (DISK_FULL, NO_SUCH_PATH, FILES_NOT_SEEN, OWN_FAULT, NO_COMMAND, NOT_GIVEN, TOO_OFTEN)
+BUILDER_GONE = Words(
+    "a builder did not live to see the end of a build",
+    ("code = unavailable", "context deadline exceeded"),
+    "buildx 0.13 with its driver `remote`",
+)
+TABLE = (DISK_FULL, NO_SUCH_PATH, FILES_NOT_SEEN, OWN_FAULT, NO_COMMAND, NOT_GIVEN, TOO_OFTEN, BUILDER_GONE)

@@ -65,7 +65,7 @@ _KINDS = {
     "Namespace": ("api/v1", "namespaces"),
     "SelfSubjectAccessReview": ("apis/authorization.k8s.io/v1", "selfsubjectaccessreviews"),
 }
-_OF_THE_CLUSTER = ("Node", "Namespace", "SelfSubjectAccessReview")
+_OF_THE_CLUSTER = ("Node", "RuntimeClass", "Namespace", "SelfSubjectAccessReview")
 
 Check = Callable[[], object]
 Objects = list[Object]

@@ -44,6 +44,8 @@ _UNKNOWN = 30.0
 """Seconds in which a Pod may be called gone that is there: a new kubelet has to hear of its Pods first."""
 _PAUSES = (0.1, 0.3, 1.0)
 _NOTED = 1000
+_NOTICED = 1.0
+"""Seconds without a connection from which on that is told: what ends all in a Pod ends connections, for a moment."""
 
 
 class StreamEnded(OutputLost):
@@ -101,7 +103,9 @@ class Link:
         self.kills_all = False
         """True while whoever uses it has all killed in the Pod, its connections as well, which says nothing then."""
         self.again: list[str] = []
-        """Why each connection ended after which another one was made."""
+        """Why each connection ended after which there was none for a while."""
+        self._broken: tuple[float, str] | None = None
+        """Since when there is none, and why."""
 
     @property
     def lost(self) -> float:
@@ -157,8 +161,10 @@ class Link:
                         if killed > max(1, tries / 2):
                             raise KilledInside(f"{why}; what connects with it was killed inside") from error
                         raise EngineLost(why) from error
-                    if self._heard != before and not is_ours and len(self.again) < _NOTED:
-                        self.again.append(str(error))
+                    if self._broken is None and not is_ours:
+                        # One that is alive answers when it is asked.
+                        since = min(time.monotonic(), self._heard + 2 * _PING)
+                        self._broken = since, str(error)
                     self._closed.wait(_PAUSES[min(tries, len(_PAUSES) - 1)])
         finally:
             self.close()
@@ -193,11 +199,17 @@ class Link:
             self._heard = time.monotonic()
             if (since := self._lost_since) is not None:
                 self._lost, self._lost_since = self._lost + self._heard - since, None
+            self._note_outage()
             self._push()
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _note_outage(self) -> None:
+        broken, self._broken = self._broken, None
+        if broken is not None and self._heard > broken[0] + _NOTICED and len(self.again) < _NOTED:
+            self.again.append(broken[1])
 
     def _hear(self, connection: Connection, take: Callable[[bytes], object]) -> None:
         asked = heard = time.monotonic()

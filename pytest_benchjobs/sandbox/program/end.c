@@ -19,6 +19,7 @@ command line: 12 1 0 sleep 5, and a zero. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "frames.h"
 
@@ -106,28 +107,6 @@ static int find(int proc, const char *variable)
     return found;
 }
 
-int end(char **arguments)
-{
-    int proc = must("/proc", 70, openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!*arguments)
-        return 2;
-    for (char **at = arguments + 1; *at; at++)
-        commands[number(*at) % PIDS] = 1;
-    while (find(proc, *arguments))
-        ;
-    for (long pid = 2; pid < PIDS; pid++)
-        if (ends[pid])
-            sys(kill, pid, SIGKILL);
-    return 0;
-}
-
-int signal_group(char **arguments)
-{
-    if (!arguments[0] || !arguments[1])
-        return 2;
-    return sys(kill, -number(arguments[1]), strcmp(arguments[0], "INT") ? SIGTERM : SIGINT) ? 1 : 0;
-}
-
 /* Adds a number and a blank to a line. */
 static size_t add_number(char *line, uint64_t number)
 {
@@ -140,6 +119,45 @@ static size_t add_number(char *line, uint64_t number)
         line[size++] = digits[--count];
     line[size++] = ' ';
     return size;
+}
+
+/* Whether a process that was killed is still there: one that has ended has no command line. */
+static int lives(int proc, long pid)
+{
+    char name[24], byte;
+    name[add_number(name, pid) - 1] = 0;
+    int file = open_of(proc, name, "cmdline"), found = file >= 0 && sys(read, file, &byte, 1) > 0;
+    if (file >= 0)
+        sys(close, file);
+    return found;
+}
+
+int end(char **arguments)
+{
+    int proc = must("/proc", 70, openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!*arguments)
+        return 2;
+    for (char **at = arguments + 1; *at; at++)
+        commands[number(*at) % PIDS] = 1;
+    while (find(proc, *arguments))
+        ;
+    for (long pid = 2; pid < PIDS; pid++)
+        if (ends[pid])
+            sys(kill, pid, SIGKILL);
+    /* Whoever asks next what runs is to see none of them. */
+    struct timespec pause = {0, 1000000};
+    int tries = 1000;
+    for (long pid = 2; pid < PIDS; pid++)
+        while (ends[pid] && tries && lives(proc, pid))
+            tries--, sys(nanosleep, &pause, 0);
+    return 0;
+}
+
+int signal_group(char **arguments)
+{
+    if (!arguments[0] || !arguments[1])
+        return 2;
+    return sys(kill, -number(arguments[1]), strcmp(arguments[0], "INT") ? SIGTERM : SIGINT) ? 1 : 0;
 }
 
 /* Prints a process; one that has ended says nothing of itself. */
