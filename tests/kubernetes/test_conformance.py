@@ -15,7 +15,7 @@ from pytest_benchjobs.sandbox.kubernetes.api import Cluster
 from pytest_benchjobs.sandbox.kubernetes.provider import ClusterSettings, KubernetesProvider
 from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxProvider
 from pytest_benchjobs.testing.conformance import SandboxConformance, Start
-from tests.support import IMAGE
+from tests.support import IMAGE, until
 
 from .fake_cluster import FakeCluster
 from .fake_store import KINDS
@@ -76,7 +76,8 @@ class TestFake(_Pods):
         assert result.exit_status == 137
         assert phase_of(fake, sandbox) == "Failed"
         assert sandbox.limit_hit() == "storage"
-        assert sandbox.processes() == sandbox.end_commands("ANY") == ()
+        until(lambda: not sandbox.processes())  # a kubelet tells it first, and kills then
+        assert sandbox.end_commands("ANY") == ()
         sandbox.end_processes()
         assert sandbox.read("big", limit=1) is None
         assert sandbox.fetch("big", tmp_path / "big", limit=1) is None
